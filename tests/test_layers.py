@@ -37,6 +37,7 @@ WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "random", "secrets", "socket", "subprocess"),
     *("sqlite3", "threading", "time", "uuid"),
     *("aiosqlite", "httpx2", "jwt", "prometheus_client", "redis", "starlette", "uvicorn", "uvloop"),
+    *("av", "faster_whisper", "onnxruntime"),
     *("websockets", "ctranslate2", "sentencepiece", "tokenizers", "torch", "vllm"),
 }
 """Modules that let in time, chance, tasks, sockets, files or models."""
@@ -149,7 +150,8 @@ def test_every_pure_folder_exists() -> None:
 def test_the_server_knows_engines_by_their_contract_only(name: str) -> None:
     known = {folder(other) for other in own(name) if top(other) == "engines"}
     builders = {"server.process.serve", "server.vllm_plugin.plugin", "server.embed"}
-    allowed = {"engines/base", "engines/profiles", *(["engines"] if name in builders else [])}
+    contracts = ("engines/base", "engines/profiles", "engines/recognition")
+    allowed = {*contracts, *(["engines"] if name in builders else [])}
     assert known <= allowed
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -97,6 +97,22 @@ class Shares:
         self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
 
 
+class Waiting(Protocol):
+    """A job that waits, with the keys of fairness."""
+
+    @property
+    def id(self) -> str:
+        """Unique id."""
+
+    @property
+    def room(self) -> str:
+        """Room of the job."""
+
+    @property
+    def tenant(self) -> str:
+        """Tenant of the room."""
+
+
 class JobTurns:
     """Ids of waiting jobs of one priority, in the order in which they are to run."""
 
@@ -108,7 +124,7 @@ class JobTurns:
     def __iter__(self) -> Iterator[str]:
         return (id for rooms in self._waiting.values() for ids in rooms.values() for id in ids)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: Waiting) -> None:
         """Queue a job behind the others of its room."""
         rooms = self._waiting.get(job.tenant)
         if rooms is None:
@@ -120,7 +136,7 @@ class JobTurns:
             self._rooms[job.tenant].join(job.room)
         rooms[job.room].append(job.id)
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: Waiting) -> None:
         """Remove a job from the queue."""
         self._waiting[job.tenant][job.room].remove(job.id)
         self._tidy(job.tenant, job.room)

@@ -44,7 +44,7 @@ class SocketAudio:
     @property
     def idle(self) -> bool:
         """True if nothing more will be heard."""
-        return self._stream is None and (self._ending is None or self._ending.over)
+        return not self._streams()
 
     def begin(self, message: Audio, tags: str, now: float) -> None:
         """Begin a stream, and let the one before come to its end.
@@ -66,9 +66,11 @@ class SocketAudio:
         format = chosen(message, info.codecs, info.rates)
         langs = info.languages if tags == AUTO else tuple(tags.split(","))
         if info.languages:
-            strange = [lang for lang in langs if languages.match(lang, info.languages) is None]
+            found = {lang: languages.match(lang, info.languages) for lang in langs}
+            strange = [lang for lang, match in found.items() if match is None]
             if strange:
                 raise unsupported(strange, info.languages)
+            langs = tuple(match for match in found.values() if match is not None)
         stream = AudioStream(self._service, self._listener, format, langs, tags=tags, t0=message.t0)
         self._stream = stream
         self._listener.outbox.send(stream.state(message.ref), now)
@@ -132,7 +134,7 @@ class SocketAudio:
     def _accept(self, frame: bytes, now: float) -> None:
         """Pass a frame on. Raises `ClientFault`."""
         stream = self._stream
-        if stream is None:
+        if stream is None or stream.over:
             raise ClientFault(
                 ErrorCode.AUDIO_OFF,
                 "A frame of audio came without an accepted `audio` before it.",

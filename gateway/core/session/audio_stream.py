@@ -210,6 +210,14 @@ class AudioStream:
         self.over = True
         self._worker.close()
 
+    def abandon(self, now: float) -> None:
+        """Stop all work after a fault of the gateway, and tell the client."""
+        self.close()
+        self._listener.report(
+            ClientFault(ErrorCode.INTERNAL, "The audio could not be heard.", "Send `audio` again."),
+            now,
+        )
+
     # --- the worker -------------------------------------------------------------------------------
 
     def decoded(self, pcm: bytes, voice: list[float], now: float) -> None:

@@ -48,6 +48,7 @@ from gateway.server.runtime.fleet_rooms import FleetRooms
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.options import TextOptions
 from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
+from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.room_space import RoomSpace
 from gateway.storage.base import Store
@@ -110,6 +111,7 @@ class Hub:
         self.now = clock
         self.wall = wall
         self.fleet: FleetRooms | None = None  # the rooms shared with other gateways
+        self.recognition: RecognitionRunner | None = None  # speech, if a recogniser was chosen
         self._observe = observe
         self.jobs = JobRunner(
             engine,
@@ -189,7 +191,12 @@ class Hub:
             outbox=Outbox(request.codec, self.limits, self.tally),
             lang=lang,
             context=SessionContext(
-                profile, self.engine.name, self.limits, self._defer, self.detect
+                profile,
+                self.engine.name,
+                self.limits,
+                self._defer,
+                self.detect,
+                self.recognition,
             ),
             now=self.now(),
         )
@@ -428,6 +435,8 @@ class Hub:
         self._space.shed()
         if self.fleet is not None:
             self.fleet.sweep()
+        if self.recognition is not None:
+            self.recognition.sweep()
         close_expired(list(self.sessions.values()), self.wall(), now)
         self.ledger.sweep(now)
         self.act()

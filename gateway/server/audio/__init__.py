@@ -1,0 +1,1 @@
+"""The decoding of audio that clients send."""

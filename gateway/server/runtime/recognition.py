@@ -1,0 +1,348 @@
+"""The recognition of speech for all sockets: decoding, jobs of the recogniser, and their turns.
+
+Owns: the order of jobs, the threads that decode, and the counters. Must not know: what is heard in
+a room, frames of sockets, any particular recogniser.
+
+Every stream has at most one job, so a late recogniser leaves out what is old. Jobs at the end of an
+utterance come before the others; within one kind the tenants share the recogniser by seconds of
+audio, and then the rooms of a tenant. Audio is decoded, and voice detected in it, by threads of a
+lower priority, so that translation is not delayed.
+
+Bounds: `Limits.audio_burst` seconds of each stream that are not decoded; one job of each stream;
+`Recogniser.capacity` jobs at once; `Limits.job_s` for a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import sys
+import threading
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.core.recognition.timing import FRAME_BYTES
+from gateway.core.scheduling.scheduler import JobTurns
+from gateway.core.session.audio_stream import AudioStream
+from gateway.engines.base.engine import Health
+from gateway.engines.recognition.base import Recogniser
+from gateway.errors import ClientFault, EngineFault, ErrorCode, redacted
+from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
+from gateway.protocol.audio import AudioInfo
+from gateway.server.audio.decoding import SAMPLE_BYTES, codecs, decoder, rates, silence
+from gateway.text import languages
+
+if TYPE_CHECKING:
+    from gateway.server.runtime.hub import Hub
+
+log = logging.getLogger("gateway.recognition")
+
+WINDOW_S = 50.0
+"""Seconds of audio that a client may have waiting. A stream keeps 60 (`SpeechTiming.backlog`)."""
+BATCH_S = 1.0
+"""Seconds of audio of one stream that are decoded at once: then others have their turn."""
+NICENESS = 5
+"""Lower priority of the threads: under load they get a third of the time of the others."""
+DELAYS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+"""Buckets for the time from the end of speech to its final text, in seconds."""
+
+
+class Voice(Protocol):
+    """A detector of voice in one stream, see `gateway.engines.recognition.voice`."""
+
+    def probabilities(self, pcm: bytes) -> list[float]:
+        """Return the probability of voice in each frame that ``pcm`` completes."""
+
+
+class RecognitionRunner:
+    """The recogniser of a gateway, and all streams of audio.
+
+    :param voice: returns the detector of voice of a new stream
+    """
+
+    def __init__(self, hub: Hub, recogniser: Recogniser, voice: Callable[[], Voice]) -> None:
+        self.recogniser = recogniser
+        self.streams: dict[str, StreamWorker] = {}
+        self.running: dict[str, asyncio.Task[None]] = {}
+        """Tasks of jobs by the id of the job."""
+        self.jobs: Counter[str] = Counter()
+        """Jobs that have ended, by outcome: ``done``, ``cancelled`` or the code of a fault."""
+        self.audio_s = 0.0
+        """Seconds of audio that were accepted."""
+        self.recognised_s = 0.0
+        """Seconds of audio of the jobs that were done."""
+        self.busy_s = 0.0
+        """Seconds that these jobs took."""
+        self.words = 0
+        """Words of final texts."""
+        self.delays = [0] * (len(DELAYS_S) + 1)
+        """Final texts by the time since the end of the speech."""
+        self.delay_s = 0.0
+        """Sum of these times in seconds."""
+        self.hub = hub
+        self.voice = voice
+        self.pool = ThreadPoolExecutor(1, "audio", initializer=_yield_to_others)
+        self._waiting: dict[str, tuple[RecognitionJob, StreamWorker]] = {}
+        self._turns = {True: JobTurns(), False: JobTurns()}  # by `RecognitionJob.final`
+
+    def __repr__(self) -> str:
+        return f"<RecognitionRunner {self.recogniser.name}, {len(self.streams)} streams>"
+
+    @property
+    def queued(self) -> int:
+        """Number of jobs that wait for the recogniser."""
+        return len(self._waiting)
+
+    @property
+    def undecoded_s(self) -> float:
+        """Seconds of audio that are not decoded."""
+        return sum(worker.waiting for worker in list(self.streams.values()))
+
+    def info(self) -> AudioInfo:
+        """Return the codecs, languages and limits that a client is told."""
+        limits, sources = self.hub.limits, self.hub.engine.profile.sources
+        return AudioInfo(
+            codecs=codecs(),
+            rates=rates(),
+            languages=_common(self.recogniser.languages, tuple(sources)),
+            recogniser=self.recogniser.name,
+            rate=limits.audio_rate,
+            burst=limits.audio_burst,
+            window=WINDOW_S,
+        )
+
+    def open(self, stream: AudioStream) -> StreamWorker:
+        """Return the worker of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
+        health = self.recogniser.health
+        if health is not Health.READY:
+            raise ClientFault(
+                ErrorCode.ENGINE_UNAVAILABLE,
+                f"The recogniser {self.recogniser.name} is {health.value}.",
+                "Try again in a few seconds, or send text.",
+            )
+        worker = StreamWorker(self, stream, secrets.token_hex(6))
+        self.streams[worker.id] = worker
+        return worker
+
+    # --- jobs -------------------------------------------------------------------------------------
+
+    def submit(self, job: RecognitionJob, worker: StreamWorker) -> None:
+        """Queue a job."""
+        self._waiting[job.id] = (job, worker)
+        self._turns[job.final].add(job)
+        self._start_jobs()
+
+    def abort(self, job: RecognitionJob) -> None:
+        """Take a job back; its worker hears no more of it."""
+        if job.id in self._waiting:
+            del self._waiting[job.id]
+            self._turns[job.final].remove(job)
+        elif job.id in self.running:
+            self.running[job.id].cancel()
+
+    def sweep(self) -> None:
+        """Do once a second what nothing leads to: say again what a room had no time for."""
+        for worker in list(self.streams.values()):
+            worker.tell(worker.stream.retry)
+
+    async def aclose(self) -> None:
+        """Stop all streams, jobs and threads, and close the recogniser."""
+        for worker in list(self.streams.values()):
+            worker.close()
+        if self.running:
+            await asyncio.wait(self.running.values())
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        await self.recogniser.aclose()
+
+    def _start_jobs(self) -> None:
+        while len(self.running) < self.recogniser.capacity:
+            id = self._turns[True].next(self._work) or self._turns[False].next(self._work)
+            if id is None:
+                return
+            job, worker = self._waiting.pop(id)
+            task = asyncio.create_task(self._run(job, worker), name=f"recognise {id}")
+            self.running[id] = task
+            task.add_done_callback(partial(self._ended, id))
+
+    def _work(self, id: str) -> int:
+        return len(self._waiting[id][0].audio)
+
+    async def _run(self, job: RecognitionJob, worker: StreamWorker) -> None:
+        """Have a job recognised, and tell its worker."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        try:
+            async with asyncio.timeout(self.hub.limits.job_s):
+                result = await self.recogniser.recognise(job)
+        except (EngineFault, TimeoutError) as fault:
+            code = fault.code if isinstance(fault, EngineFault) else ErrorCode.TIMEOUT
+            self.jobs[code.value] += 1
+            log.warning("recognition %s failed: %s", job.id, code.value, extra={"room": job.room})
+            worker.answered(job, None)
+        except Exception as exc:
+            self.jobs[ErrorCode.INTERNAL.value] += 1
+            bare = redacted(exc)
+            log.error("recognition %s failed", job.id, exc_info=bare, extra={"room": job.room})
+            worker.answered(job, None)
+        else:
+            self.jobs["done"] += 1
+            self.recognised_s += len(job.audio) / (SAMPLE_BYTES * SAMPLE_RATE)
+            self.busy_s += clock() - begun
+            worker.answered(job, result)
+
+    def _ended(self, id: str, task: asyncio.Task[None]) -> None:
+        del self.running[id]
+        if task.cancelled():
+            self.jobs["cancelled"] += 1
+        self._start_jobs()
+
+
+class StreamWorker:
+    """The decoding and the recognition of one stream."""
+
+    def __init__(self, runner: RecognitionRunner, stream: AudioStream, id: str) -> None:
+        self.id = id
+        self.stream = stream
+        self.waiting = 0.0
+        self._runner = runner
+        self._decoder = decoder(stream.format)
+        self._voice = runner.voice()
+        self._frames: deque[tuple[bytes, float]] = deque()
+        self._rest = b""  # of a frame of voice detection
+        self._job: RecognitionJob | None = None
+        self._decoding = self._finishing = self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<StreamWorker {self.id}, {self.waiting:.1f} s not decoded>"
+
+    def feed(self, frame: bytes, seconds: float) -> None:
+        """Decode a frame that takes ``seconds``."""
+        self._runner.audio_s += seconds
+        self.waiting += seconds
+        self._frames.append((frame, seconds))
+        self._decode()
+
+    def finish(self) -> None:
+        """Call `AudioStream.drained` after the last frame."""
+        self._finishing = True
+        self._decode()
+
+    def recognise(self, job: RecognitionJob) -> None:
+        """Give a job to the recogniser."""
+        self._job = job
+        self._runner.submit(job, self)
+
+    def abort(self) -> None:
+        """Stop the job, if there is one."""
+        job, self._job = self._job, None
+        if job is not None:
+            self._runner.abort(job)
+
+    def measure(self, words: int, delay: float) -> None:
+        """Count a final text, whose last word arrived ``delay`` seconds before."""
+        runner = self._runner
+        runner.words += words
+        runner.delays[bisect_left(DELAYS_S, delay)] += 1
+        runner.delay_s += delay
+
+    def close(self) -> None:
+        """Stop all work. Idempotent."""
+        self._closed = True
+        self.waiting = 0.0
+        self._frames.clear()
+        self.abort()
+        self._runner.streams.pop(self.id, None)
+
+    def answered(self, job: RecognitionJob, result: Recognised | None) -> None:
+        """Note the end of a job; None: it has failed."""
+        if job is not self._job:
+            return
+        self._job = None
+        if result is None:
+            self.tell(self.stream.failed)
+        else:
+            self.tell(self.stream.recognised, result)
+
+    def tell(self, call: Callable[..., None], *arguments: object) -> None:
+        """Tell the stream something, and do what the room decides. Never raises."""
+        try:
+            call(*arguments, self._runner.hub.now())
+            self._runner.hub.act()
+        except Exception as exc:
+            log.error("stream %s ended by a fault", self.id, exc_info=redacted(exc))
+            self.stream.abandon(self._runner.hub.now())
+
+    def _decode(self) -> None:
+        """Decode the next frames in a thread, if none are being decoded."""
+        if self._decoding or self._closed or not (self._frames or self._finishing):
+            return
+        batch: list[tuple[bytes, float]] = []
+        taken = 0.0
+        while self._frames and taken < BATCH_S:
+            batch.append(self._frames.popleft())
+            taken += batch[-1][1]
+        last = self._finishing and not self._frames
+        self._decoding = True
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._runner.pool, self._work, batch, last)
+        work.add_done_callback(partial(self._decoded, taken, last))
+
+    def _work(self, batch: list[tuple[bytes, float]], last: bool) -> tuple[bytes, list[float], int]:
+        """Return PCM in whole frames of voice detection, the voice in them, and broken frames.
+
+        It runs in a thread.
+        """
+        pcm, broken = [self._rest], 0
+        for frame, seconds in batch:
+            decoded = self._decoder.decode(frame)
+            if decoded is None:
+                broken += 1
+                decoded = silence(seconds)
+            pcm.append(decoded)
+        if last:
+            pcm.append(self._decoder.finish())
+        whole = b"".join(pcm)
+        if last:
+            whole += bytes(-len(whole) % FRAME_BYTES)
+        end = len(whole) - len(whole) % FRAME_BYTES
+        self._rest = whole[end:]
+        return whole[:end], self._voice.probabilities(whole[:end]), broken
+
+    def _decoded(
+        self, taken: float, last: bool, work: asyncio.Future[tuple[bytes, list[float], int]]
+    ) -> None:
+        self._decoding = False
+        if self._closed or work.cancelled():
+            return
+        self.waiting = max(0.0, self.waiting - taken) if self._frames else 0.0
+        if (fault := work.exception()) is not None:
+            log.error("stream %s cannot be decoded", self.id, exc_info=redacted(fault))
+            self.stream.abandon(self._runner.hub.now())
+            return
+        pcm, voice, broken = work.result()
+        if broken:
+            self.tell(self.stream.broken)
+        if pcm:
+            self.tell(self.stream.decoded, pcm, voice)
+        if last:
+            self.tell(self.stream.drained)
+        else:
+            self._decode()
+
+
+@lru_cache(maxsize=4)  # of the few models that a process has at a time; each socket asks
+def _common(recognised: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the languages that can be recognised and translated."""
+    return tuple(lang for lang in recognised if languages.match(lang, sources) is not None)
+
+
+def _yield_to_others() -> None:
+    """Lower the priority of the present thread. Linux has priorities of threads."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
