@@ -388,8 +388,11 @@ class SpeechStream:
             self._give_back(turn)
             return
         turn.answered = end
-        turn.hypotheses.add(self._believed(recognised, begin, end), whole=whole)
-        if not ended:  # else the final text follows at once
+        words = self._believed(recognised, begin, end)
+        turn.hypotheses.add(words, whole=whole)
+        # The same text again is worth reporting, because two of a kind are agreed. At the end the
+        # final text follows at once.
+        if words and not ended:
             self._show(turn)
         if not whole:
             self._trim(turn, end)
@@ -447,9 +450,8 @@ class SpeechStream:
         self._show(rest)
 
     def _show(self, turn: _Turn) -> None:
-        """Report the words of an unfinished utterance, if they have changed."""
-        text = turn.hypotheses.text
-        if text and (turn.shown is None or text != turn.shown.text):
+        """Report the words of an unfinished utterance, if it has any."""
+        if turn.hypotheses.text:
             self._say(turn, final=False)
 
     def _finish(self, turn: _Turn) -> None:

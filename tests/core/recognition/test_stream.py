@@ -164,6 +164,15 @@ def test_an_answer_without_words_changes_nothing_that_is_shown() -> None:
     assert one.texts == ["we meet", "we meet again", "we meet again"]
 
 
+def test_the_same_words_again_are_reported_because_this_makes_them_agreed() -> None:
+    one = speaker("en")
+    one.say(1.0)
+    one.answer("we meet")
+    one.say(0.6)
+    one.answer("we meet")
+    assert one.texts == ["we meet", "we meet"]
+
+
 def test_speech_of_which_no_word_is_left_is_withdrawn() -> None:
     one = speaker("en")
     one.say(1.0)

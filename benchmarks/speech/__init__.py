@@ -1,0 +1,1 @@
+"""Figures of speech recognition: errors, delay and CPU. ``python -m benchmarks.speech``."""
