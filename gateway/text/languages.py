@@ -131,6 +131,12 @@ def name(tag: str) -> str:
     return _NAMES[found][0] if found else tag
 
 
+def named(name: str) -> str | None:
+    """Return the tag of a language by its English name, in any case; None if it is unknown."""
+    wanted = name.strip().casefold()
+    return next((tag for tag, names in _NAMES.items() if names[0].casefold() == wanted), None)
+
+
 def endonym(tag: str) -> str:
     """Return the name of the language in that language; the tag itself if there is none."""
     found = _match(tag, _NAMED)

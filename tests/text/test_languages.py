@@ -151,3 +151,8 @@ def test_languages_have_a_name_for_prompts_one_for_menus_and_a_script_for_guards
     assert languages.name(tag) == name
     assert languages.endonym(tag) == endonym
     assert languages.script(tag) == script
+
+
+def test_a_language_is_found_by_its_english_name() -> None:
+    assert languages.named(" english") == "en"
+    assert languages.named("Nonsense") is None

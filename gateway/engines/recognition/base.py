@@ -7,8 +7,8 @@ Contract (``tests/engines/recognition/test_contract.py`` runs it against every r
 1. ``recognise`` returns the words of one job in the order in which they were spoken. Their times
    lie within the audio, and none begins before the one before it. Digital silence gives no words,
    and is no fault.
-2. The language of the result is one of `RecognitionJob.langs`, unless these are empty. It is empty
-   if the recogniser does not know it.
+2. The language of the result is one of `RecognitionJob.langs`, if the recogniser can be held to
+   several. It is empty if the recogniser does not know it.
 3. ``recognise`` raises `EngineFault` if it cannot do the job: `JobFault` if only this job is at
    fault, `Overloaded` if the recogniser is full, `EngineGone` if it is not ready or is closed
    meanwhile.

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser
-from gateway.engines.scripted import ID_HISTORY_LIMIT
 from gateway.errors import EngineGone
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
 
@@ -21,6 +20,9 @@ TEXT = "We meet again on Monday in the large room. Please bring your notes."
 
 PACE = 0.4
 """Seconds that a word takes: 150 words a minute."""
+
+HISTORY_LIMIT = 1_000
+"""Jobs that ``jobs`` and ``cancelled`` keep: enough for any test, and bounded for long demos."""
 
 
 class ScriptedRecogniser(BaseRecogniser):
@@ -46,9 +48,9 @@ class ScriptedRecogniser(BaseRecogniser):
         self.text = text
         self.delay = delay
         self.fault = fault
-        self.jobs: deque[RecognitionJob] = deque(maxlen=ID_HISTORY_LIMIT)
+        self.jobs: deque[RecognitionJob] = deque(maxlen=HISTORY_LIMIT)
         """Jobs that were begun, oldest first."""
-        self.cancelled: deque[str] = deque(maxlen=ID_HISTORY_LIMIT)
+        self.cancelled: deque[str] = deque(maxlen=HISTORY_LIMIT)
         """Ids of the jobs that were cancelled, oldest first."""
         self._may_answer = asyncio.Event()
         self._may_answer.set()

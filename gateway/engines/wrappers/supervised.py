@@ -23,7 +23,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
@@ -74,8 +74,29 @@ LOAD_TIMEOUT = 1_800.0
 """Seconds that a start may take. vLLM takes minutes with a large model on a slow disk."""
 
 
-class Supervisor(PushEngine):
-    """An `Engine` around the current one of a series of engines.
+class Supervised(Protocol):
+    """A model whose life is supervised: an engine or a recogniser."""
+
+    @property
+    def name(self) -> str:
+        """Short name for people."""
+
+    @property
+    def health(self) -> Health:
+        """Current state, from local knowledge."""
+
+    async def start(self) -> None:
+        """Load the model. Raises `EngineFault` if it cannot be loaded."""
+
+    async def aclose(self) -> None:
+        """End all jobs and free the model. Idempotent."""
+
+
+E = TypeVar("E", bound=Supervised)
+
+
+class Supervision(Generic[E]):
+    """The life of the current one of a series of engines. A subclass passes the jobs on.
 
     :param build: constructs an engine. It must not block, because `Engine.start` does the loading.
         The first engine is constructed at once, so that its name and profile are known before
@@ -93,7 +114,7 @@ class Supervisor(PushEngine):
 
     def __init__(
         self,
-        build: Callable[[], Engine],
+        build: Callable[[], E],
         *,
         insist: bool = False,
         poll: float = POLL,
@@ -120,7 +141,6 @@ class Supervisor(PushEngine):
         """Called when `health` has changed."""
         self._engine = build()
         self._health = Health.STARTING  # DEAD while waiting to rebuild
-        self._open_sinks: dict[str, SinkWrapper] = {}
         self._running_jobs = 0
         self._heartbeat = Heartbeat()  # of the current engine
         self._silent_before = 0.0  # seconds of silence with jobs running, before `_busy_since`
@@ -138,23 +158,8 @@ class Supervisor(PushEngine):
         return self._engine.name
 
     @property
-    def profile(self) -> Model:
-        return self._engine.profile
-
-    @property
-    def capacity(self) -> int:
-        return self._engine.capacity
-
-    @property
     def health(self) -> Health:
         return self._engine.health if self._health is Health.READY else self._health
-
-    @property
-    def unfinished(self) -> int:
-        return self._engine.unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return {**self._engine.stats(), "restarts": self.restarts, "hangs": self.hangs}
 
     @property
     def silence(self) -> float:
@@ -189,33 +194,23 @@ class Supervisor(PushEngine):
         self._task = asyncio.create_task(self._supervise(), name="supervisor")
         self._task.add_done_callback(log_task_end)
 
-    def submit(self, job: Job, sink: Sink) -> None:
-        engine = self._engine
+    def refusal(self) -> EngineFault | None:
+        """Return the fault of a job that cannot begin now, None if the engine is ready."""
         if self._health is Health.CLOSED:
-            refuse(sink, EngineGone("The engine was closed; the gateway is shutting down."))
-        elif self._health is not Health.READY or engine.health is not Health.READY:
+            return EngineGone("The engine was closed; the gateway is shutting down.")
+        if self._health is not Health.READY or self._engine.health is not Health.READY:
             self._check_now.set()
             hint = "It is starting or restarting by itself; try again in a few seconds."
-            refuse(sink, EngineFault("The engine is not ready.", hint=hint))
-        else:
-            if not self._running_jobs:
-                self._busy_since = self.clock()
-            self._running_jobs += 1
-            engine.submit(
-                job, SupervisedSink(self, engine, self._heartbeat, self._open_sinks, job, sink)
-            )
+            return EngineFault("The engine is not ready.", hint=hint)
+        return None
 
-    def abort(self, job_id: str) -> None:
-        wrapper = self._open_sinks.get(job_id)
-        if isinstance(wrapper, SupervisedSink):
-            # The engine may be an earlier one that is being closed, and may never report the end.
-            wrapper.engine.abort(job_id)
-            wrapper.end(Aborted(job_id))
+    def note_begin(self) -> None:
+        """Count a job that is given to the current engine."""
+        if not self._running_jobs:
+            self._busy_since = self.clock()
+        self._running_jobs += 1
 
-    def forget_room(self, room: str) -> None:
-        self._engine.forget_room(room)
-
-    def note_end(self, engine: Engine, fault: EngineFault | None) -> None:
+    def note_end(self, engine: E, fault: EngineFault | None) -> None:
         """Count the end of a job of ``engine``, and whether it failed."""
         if engine is not self._engine:  # a job of an earlier engine tells nothing about this one
             return
@@ -283,7 +278,7 @@ class Supervisor(PushEngine):
                 self.restarts += 1
                 logger.info("engine %s is ready again", self.name)
 
-    async def _load(self, engine: Engine, *, probed: bool = False) -> None:
+    async def _load(self, engine: E, *, probed: bool = False) -> None:
         """Start an engine and make it the current one.
 
         Until then the engine before it stays current, because it knows the name and profile of the
@@ -313,15 +308,9 @@ class Supervisor(PushEngine):
         self._ready_since = self.clock()
         self._set_health(Health.READY)
 
-    async def _probe(self, engine: Engine) -> None:
-        """Have an engine translate a word. Raises `EngineFault` if it does not within `hang`."""
-        probe = Probe()
-        engine.submit(probe_job(engine.profile), probe)
-        await self._wait(self.hang, probe.ended)
-        if not probe.ended.is_set():
-            raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
-        if probe.fault is not None:
-            raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
+    async def _probe(self, engine: E) -> None:
+        """Have an engine do a little work. Raises `EngineFault` if it does not within `hang`."""
+        raise NotImplementedError
 
     async def _pause(self) -> None:
         """Wait until the next check of the engine: after `poll` seconds, or at once if asked."""
@@ -337,7 +326,7 @@ class Supervisor(PushEngine):
             for wait in waits:
                 wait.cancel()
 
-    async def _close(self, engine: Engine) -> None:
+    async def _close(self, engine: E) -> None:
         """Close an engine in any state. Raises nothing: a fault is logged."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
@@ -345,6 +334,60 @@ class Supervisor(PushEngine):
         except Exception as exc:
             # The engine is abandoned in any case; its remains must not prevent a new one.
             logger.error("engine %s did not close", self.name, exc_info=redacted(exc))
+
+
+class Supervisor(Supervision[Engine], PushEngine):
+    """An `Engine` around the current one of a series of engines."""
+
+    def __init__(self, build: Callable[[], Engine], **options: Any) -> None:
+        super().__init__(build, **options)
+        self._open_sinks: dict[str, SinkWrapper] = {}
+
+    @property
+    def profile(self) -> Model:
+        return self._engine.profile
+
+    @property
+    def capacity(self) -> int:
+        return self._engine.capacity
+
+    @property
+    def unfinished(self) -> int:
+        return self._engine.unfinished
+
+    def stats(self) -> Mapping[str, float]:
+        return {**self._engine.stats(), "restarts": self.restarts, "hangs": self.hangs}
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        fault = self.refusal()
+        if fault is not None:
+            refuse(sink, fault)
+            return
+        self.note_begin()
+        engine = self._engine
+        engine.submit(
+            job, SupervisedSink(self, engine, self._heartbeat, self._open_sinks, job, sink)
+        )
+
+    def abort(self, job_id: str) -> None:
+        wrapper = self._open_sinks.get(job_id)
+        if isinstance(wrapper, SupervisedSink):
+            # The engine may be an earlier one that is being closed, and may never report the end.
+            wrapper.engine.abort(job_id)
+            wrapper.end(Aborted(job_id))
+
+    def forget_room(self, room: str) -> None:
+        self._engine.forget_room(room)
+
+    async def _probe(self, engine: Engine) -> None:
+        """Have an engine translate a word. Raises `EngineFault` if it does not within `hang`."""
+        probe = Probe()
+        engine.submit(probe_job(engine.profile), probe)
+        await self._wait(self.hang, probe.ended)
+        if not probe.ended.is_set():
+            raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
+        if probe.fault is not None:
+            raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
 
 
 class Heartbeat:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 import pytest
 
 from gateway.engines.recognition.base import Recogniser
+from gateway.engines.recognition.fallback import FallbackRecogniser
+from gateway.engines.recognition.openai.recogniser import OpenAIRecogniser
 from gateway.engines.recognition.scripted import ScriptedRecogniser
+from gateway.engines.recognition.supervised import SupervisedRecogniser
 from gateway.engines.recognition.whisper.model import WhisperModel
 from gateway.engines.recognition.whisper.recogniser import WhisperRecogniser
+from tests.engines.recognition.openai.server import serving
 from tests.support import speech_audio
 
 
@@ -19,14 +23,27 @@ def whisper() -> WhisperRecogniser:
     return WhisperRecogniser("tiny.en", lambda: WhisperModel(path, compute_type="int8"))
 
 
-MAKERS: dict[str, Callable[[], Recogniser]] = {
-    "scripted": lambda: ScriptedRecogniser("It was the best of times.", delay=0.01),
-    "whisper": whisper,
+@asynccontextmanager
+async def openai() -> AsyncIterator[Recogniser]:
+    async with serving() as server, aclosing(OpenAIRecogniser(server.url, "whisper-1")) as made:
+        yield made
+
+
+def scripted() -> ScriptedRecogniser:
+    return ScriptedRecogniser("It was the best of times.", delay=0.01)
+
+
+MAKERS: dict[str, Callable[[], AbstractAsyncContextManager[Recogniser]]] = {
+    "openai": openai,
+    "scripted": lambda: aclosing(scripted()),
+    "supervised": lambda: aclosing(SupervisedRecogniser(scripted)),
+    "fallback": lambda: aclosing(FallbackRecogniser(scripted(), scripted())),
+    "whisper": lambda: aclosing(whisper()),
 }
 
 
 @pytest.fixture(params=MAKERS)
 async def recogniser(request: pytest.FixtureRequest) -> AsyncIterator[Recogniser]:
-    async with aclosing(MAKERS[request.param]()) as made:
+    async with MAKERS[request.param]() as made:
         await made.start()
         yield made
