@@ -40,6 +40,9 @@ PHRASE, COPIES = 10, 3
 """Length in words of the longest phrase whose repetition is found, and how often in a row it may be
 said."""
 
+INSTANT = 0.03
+"""Seconds below which a word takes no time. Whisper's times are multiples of 0.02 s."""
+
 PHANTOMS = frozenset(
     (
         "amara.org",
@@ -87,6 +90,7 @@ def credible(result: Recognised, voice: float, last_voice: float) -> tuple[Word,
     if result.log_probability < HOPELESS:
         return ()
     words = tuple(word for word in result.words if word.start <= last_voice + LATE)
+    words = without_echoes(words)
     if result.compression > REPETITIVE:
         words = without_repetitions(words)
     text = text_of(words)
@@ -99,6 +103,26 @@ def credible(result: Recognised, voice: float, last_voice: float) -> tuple[Word,
     if _length(text) > SLACK + FASTEST * voice:
         return ()
     return words if plain else ()
+
+
+def without_echoes(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return the words without copies of the phrase before them that take no time.
+
+    At the end of the audio Whisper says its last words again. There is no sound to these copies, so
+    a word of them begins and ends at the same moment. People who repeat themselves take time.
+    """
+    kept: list[Word] = []
+    keys: list[str] = []
+    for word in words:
+        kept.append(word)
+        keys.append(units.key(word.text))
+        for length in range(1, min(PHRASE, len(keys) // 2) + 1):
+            copy = kept[-length:]
+            instant = any(one.end - one.start < INSTANT for one in copy)
+            if instant and keys[-length:] == keys[-2 * length : -length]:
+                del kept[-length:], keys[-length:]
+                break
+    return tuple(kept)
 
 
 def without_repetitions(words: Sequence[Word]) -> tuple[Word, ...]:

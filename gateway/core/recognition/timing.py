@@ -25,7 +25,7 @@ class SpeechTiming(msgspec.Struct, frozen=True, kw_only=True):
     """New audio between two hypotheses of the same speech."""
     least: float = 0.2
     """Voice below which a sound is no speech: a cough, a key, a knock."""
-    pause: float = 0.75
+    pause: float = 0.7
     """Silence that ends an utterance."""
     sentence_pause: float = 0.6
     """Silence that ends an utterance whose text ends like a sentence."""

@@ -21,8 +21,8 @@ TEXT = "We meet again on Monday in the large room. Please bring your notes."
 PACE = 0.4
 """Seconds that a word takes: 150 words a minute."""
 
-HISTORY_LIMIT = 1_000
-"""Jobs that ``jobs`` and ``cancelled`` keep: enough for any test, and bounded for long demos."""
+HISTORY_LIMIT = 100
+"""Jobs that ``jobs`` and ``cancelled`` keep, enough for any test. A job holds up to 640 kB."""
 
 
 class ScriptedRecogniser(BaseRecogniser):

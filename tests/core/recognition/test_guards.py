@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.recognition.guards import COPIES, credible, without_repetitions
-from gateway.job import Recognised
+from gateway.core.recognition.guards import (
+    COPIES,
+    credible,
+    without_echoes,
+    without_repetitions,
+)
+from gateway.job import Recognised, Word
 from tests.core.recognition.speech import words
 
 
@@ -92,3 +97,15 @@ def test_repetitions_are_looked_for_in_repetitive_results_only() -> None:
     text = "no " * 10
     assert heard(text, compression=1.2) == text.strip()
     assert heard(text, compression=3.0) == "no"
+
+
+def test_copies_of_the_last_words_that_take_no_time_are_dropped() -> None:
+    said = words("we meet no matter.")
+    echo = tuple(Word(word.text, 1.6, 1.6) for word in said[2:])
+    assert without_echoes(said + echo + echo[:2]) == said
+    again = words("no matter.", 1.6)
+    assert without_echoes(said + again) == said + again
+    other = (Word(" indeed", 1.6, 1.6),)
+    assert without_echoes(said + other) == said + other
+    result = Recognised(words=said + echo)
+    assert credible(result, 1.6, 1.6) == said

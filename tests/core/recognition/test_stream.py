@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.base.transitions import IllegalTransition
-from gateway.core.recognition.stream import ASK_TRANSITIONS, AskState
+from gateway.core.recognition.stream import ASK_TRANSITIONS, AskState, SpeechStream
 from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming
 from gateway.job import Recognised
 from tests.core.recognition.speech import Speaker, recognised, speaker, words
@@ -297,6 +297,15 @@ def test_long_voice_without_words_is_left_behind() -> None:
     one.say(21.0)
     one.answer("")
     assert one.stream.settled == pytest.approx(TIMING.longest - 1.0, abs=0.1)
+
+
+def test_a_very_long_utterance_may_end_with_all_of_its_words() -> None:
+    timing = SpeechTiming(window=2.0, longest=4.0, utterance=2.0)
+    one = Speaker(SpeechStream("s", ("en",), timing=timing))
+    one.say(4.2)
+    one.answer("more more more more more more end.")
+    assert one.texts == 2 * ["more more more more more more end."]
+    assert [heard.final for heard in one.heard] == [False, True]
 
 
 def test_a_very_long_utterance_ends_at_a_cut_and_the_rest_is_another_one() -> None:
