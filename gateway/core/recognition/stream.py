@@ -381,10 +381,9 @@ class SpeechStream:
         pausing = turn.end is None and self._endpointer.state is VoiceState.PAUSING
         whole = ended or (pausing and end >= self._endpointer.voice_end + settle)
         # Words in a language that is in doubt wait, but an utterance has to end in some language.
-        if not (
-            turn.language.hear(recognised.lang, recognised.lang_probability)
-            or (ended and turn.language.settle())
-        ):
+        lang, probability = recognised.lang, recognised.lang_probability
+        believed = turn.language.hear(lang, probability, seconds(end - begin))
+        if not (believed or (ended and turn.language.settle())):
             self._give_back(turn)
             return
         turn.answered = end

@@ -27,7 +27,7 @@ class SpeechTiming(msgspec.Struct, frozen=True, kw_only=True):
     """Voice below which a sound is no speech: a cough, a key, a knock."""
     pause: float = 0.7
     """Silence that ends an utterance."""
-    sentence_pause: float = 0.6
+    sentence_pause: float = 0.55
     """Silence that ends an utterance whose text ends like a sentence."""
     settle: float = 0.2
     """Silence after which the words so far are asked for as if the speech had ended. The answer is

@@ -353,10 +353,10 @@ def test_too_much_waiting_audio_drops_the_oldest_utterance_first() -> None:
 
 def test_a_loan_word_does_not_change_the_language() -> None:
     one = speaker("de", "en")
-    one.say(1.0)
+    one.say(2.1)
     one.answer(recognised("wir sehen", "de", 0.99))
     finish(one, "Wir sehen uns.")
-    one.say(1.0)
+    one.say(2.1)
     one.answer(recognised("Meeting room", "en", 0.6))
     assert one.heard[-1].final and one.job is None  # the doubtful words are not shown
     one.hush(1.0)
@@ -366,7 +366,7 @@ def test_a_loan_word_does_not_change_the_language() -> None:
 
 def test_a_doubtful_short_answer_is_recognised_again_in_the_language_of_the_speaker() -> None:
     one = speaker("de", "en")
-    one.say(1.0)
+    one.say(2.1)
     one.answer(recognised("wir sehen", "de", 0.99))
     one.hush(1.0)
     one.answer(recognised("wir sehen uns", "de"))
