@@ -110,6 +110,12 @@ class WhisperRecogniser(BaseRecogniser):
 
 
 def _yield_to_others() -> None:
-    """Lower the priority of the present thread. Linux has priorities of threads."""
+    """Lower the priority of the present thread. Linux has priorities of threads.
+
+    The threads that CTranslate2 begins while it loads a model inherit it.
+    """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        thread = threading.get_native_id()
+        # The process may be nice already, and may not take that back.
+        niceness = max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
+        os.setpriority(os.PRIO_PROCESS, thread, niceness)

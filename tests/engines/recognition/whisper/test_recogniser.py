@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from contextlib import aclosing
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.whisper.model import WhisperModel
-from gateway.engines.recognition.whisper.recogniser import WhisperRecogniser
+from gateway.engines.recognition.whisper.recogniser import NICENESS, WhisperRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import Recognised, RecognitionJob
 
@@ -73,6 +75,21 @@ async def test_audio_that_is_broken_or_too_long_is_a_fault_of_the_job(audio: byt
         await recogniser.start()
         with pytest.raises(JobFault):
             await recogniser.recognise(RecognitionJob(id="a", audio=audio))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no priority of threads")
+async def test_its_threads_yield_to_the_rest_of_the_process() -> None:
+    seen: list[int] = []
+
+    def load() -> Stub:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return Stub()
+
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    async with aclosing(WhisperRecogniser("stub", load)) as recogniser:  # type: ignore[arg-type]
+        await recogniser.start()
+    assert seen == [min(19, max(before, NICENESS))]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 async def test_before_its_start_it_recognises_nothing() -> None:
