@@ -32,8 +32,8 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
-from gateway.server.realtime.transcription import Transcription
-from gateway.server.realtime.translation import Translation
+from gateway.server.realtime.transcription import TranscriptionDialect
+from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
@@ -176,8 +176,8 @@ def create_app(
     realtime = WebSocketEndpoint(hub, authenticator, tracer, once=True)
     routes: list[BaseRoute] = [
         WebSocketRoute(SOCKET_PATH, endpoint),
-        WebSocketRoute("/v1/realtime", RealtimeEndpoint(realtime, Transcription)),
-        WebSocketRoute("/v1/realtime/translations", RealtimeEndpoint(realtime, Translation)),
+        WebSocketRoute("/v1/realtime", RealtimeEndpoint(realtime, TranscriptionDialect)),
+        WebSocketRoute("/v1/realtime/translations", RealtimeEndpoint(realtime, TranslationDialect)),
         *api.ROUTES,
         *libretranslate.ROUTES,
         *transcripts.ROUTES,

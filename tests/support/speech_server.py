@@ -39,8 +39,8 @@ from gateway.protocol.messages import (
     Want,
     Welcome,
 )
-from gateway.server.realtime.transcription import Transcription
-from gateway.server.realtime.translation import Translation
+from gateway.server.realtime.transcription import TranscriptionDialect
+from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes.realtime import RealtimeEndpoint
 from tests.support.live import until
 
@@ -222,8 +222,10 @@ async def hearing(**options: object) -> AsyncIterator[Hearing]:
     app = Starlette(
         routes=[
             WebSocketRoute("/v1/ws", server),
-            WebSocketRoute("/v1/realtime", RealtimeEndpoint(server, Transcription)),
-            WebSocketRoute("/v1/realtime/translations", RealtimeEndpoint(server, Translation)),
+            WebSocketRoute("/v1/realtime", RealtimeEndpoint(server, TranscriptionDialect)),
+            WebSocketRoute(
+                "/v1/realtime/translations", RealtimeEndpoint(server, TranslationDialect)
+            ),
         ]
     )
     config = uvicorn.Config(

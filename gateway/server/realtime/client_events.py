@@ -21,7 +21,7 @@ RATE = 24_000
 EventId = Annotated[str, Meta(max_length=512)]
 
 
-class AudioFormat(msgspec.Struct, frozen=True):
+class RealtimeAudioFormat(msgspec.Struct, frozen=True):
     """The format of the audio. PCM is signed 16 bit little endian, mono."""
 
     type: str = "audio/pcm"
@@ -50,7 +50,7 @@ class TurnDetection(msgspec.Struct, frozen=True):
 class InputConfig(msgspec.Struct, frozen=True):
     """The input of a session. An absent field is left as it was."""
 
-    format: AudioFormat | UnsetType = UNSET
+    format: RealtimeAudioFormat | UnsetType = UNSET
     transcription: TranscriptionConfig | None | UnsetType = UNSET
     turn_detection: TurnDetection | None | UnsetType = UNSET
 
@@ -83,7 +83,9 @@ class SessionConfig(msgspec.Struct, frozen=True):
     def input(self) -> InputConfig:
         """The wishes about the input, in whichever form they came."""
         older = InputConfig(
-            format=_OLDER_FORMATS.get(self.input_audio_format, AudioFormat(self.input_audio_format))
+            format=_OLDER_FORMATS.get(
+                self.input_audio_format, RealtimeAudioFormat(self.input_audio_format)
+            )
             if isinstance(self.input_audio_format, str)
             else UNSET,
             transcription=self.input_audio_transcription,
@@ -92,7 +94,7 @@ class SessionConfig(msgspec.Struct, frozen=True):
         return older if self.audio.input == InputConfig() else self.audio.input
 
 
-_OLDER_FORMATS = {"pcm16": AudioFormat()}
+_OLDER_FORMATS = {"pcm16": RealtimeAudioFormat()}
 
 
 class _ClientEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -186,7 +188,7 @@ def _head(frame: str | bytes) -> _EventHead:
         return _EventHead()
 
 
-def audio_rate(format: AudioFormat) -> int:
+def audio_rate(format: RealtimeAudioFormat) -> int:
     """Return the rate of a format. Raises `ClientFault` (``audio_unsupported``) for other codecs.
 
     Rates that the gateway does not read are refused by the session itself.

@@ -90,7 +90,7 @@ class _Item:
         self._newest, self.utterance = "", None
 
 
-class Transcription(Dialect):
+class TranscriptionDialect(Dialect):
     """A client that wants to read what it says."""
 
     def __init__(self, query: Mapping[str, str]) -> None:

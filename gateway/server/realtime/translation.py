@@ -75,7 +75,7 @@ class _AppendedText:
         return gap + text
 
 
-class Translation(Dialect):
+class TranslationDialect(Dialect):
     """A client that wants to read in one language what it says in another."""
 
     def __init__(self, query: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gateway.protocol.audio import Audio
 from gateway.protocol.messages import Ack, AskStats, Cancel, Cancelled, Error, Set
 from gateway.server.realtime.dialect import ServerEvent
-from gateway.server.realtime.transcription import Transcription
+from gateway.server.realtime.transcription import TranscriptionDialect
 from tests.server.realtime.talk import PIECE, Peer, ended, heard, stats
 
 APPEND, COMMIT, CLEAR = (f"input_audio_buffer.{name}" for name in ("append", "commit", "clear"))
@@ -17,7 +17,7 @@ ITEM = "conversation.item.input_audio_transcription"
 
 
 def peer(query: dict[str, str] | None = None, room: str = "~demo") -> Peer:
-    return Peer(Transcription(query or {}), room)
+    return Peer(TranscriptionDialect(query or {}), room)
 
 
 def manual(**wish: object) -> Peer:
@@ -53,7 +53,7 @@ def test_a_session_is_created_with_server_side_turn_detection_and_24_khz() -> No
 
 def test_the_query_keeps_room_and_speaker_and_reads_no_translation() -> None:
     query = {"room": "r", "speaker": "Ann", "intent": "transcription", "to": "de"}
-    assert Transcription(query).query == {"room": "r", "speaker": "Ann", "to": ""}
+    assert TranscriptionDialect(query).query == {"room": "r", "speaker": "Ann", "to": ""}
 
 
 def test_the_first_piece_of_audio_begins_audio() -> None:
@@ -308,7 +308,7 @@ def test_an_event_that_cannot_be_carried_out_is_refused(type: str, code: str) ->
 
 @pytest.mark.parametrize("frame", ["", "[]", "{", b"\xff", "[" * 100_000])
 def test_frames_that_are_no_events_are_refused(frame: str | bytes) -> None:
-    dialect = Transcription({})
+    dialect = TranscriptionDialect({})
     with pytest.raises(Exception, match="could not be read") as caught:
         dialect.receive(frame)
     told = dialect.refusal(caught.value, frame)  # type: ignore[arg-type]  # see the match

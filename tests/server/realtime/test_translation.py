@@ -22,14 +22,14 @@ from gateway.protocol.messages import (
     Want,
 )
 from gateway.server.realtime.dialect import ServerEvent
-from gateway.server.realtime.translation import KEPT, Translation
+from gateway.server.realtime.translation import KEPT, TranslationDialect
 from tests.server.realtime.talk import PIECE, Peer, heard, stats
 
 APPEND = "session.input_audio_buffer.append"
 
 
 def peer(to: str = "de", **query: str) -> Peer:
-    return Peer(Translation({"to": to, **query}))
+    return Peer(TranslationDialect({"to": to, **query}))
 
 
 def listening(*ids: str) -> Peer:
@@ -79,7 +79,7 @@ def test_a_session_says_into_which_language_it_translates() -> None:
 
 
 def test_the_query_may_name_one_language_and_drafts_are_not_read() -> None:
-    assert Translation({"to": "de,fr"}).query == {"to": "de", "view": "stable"}
+    assert TranslationDialect({"to": "de,fr"}).query == {"to": "de", "view": "stable"}
 
 
 @pytest.mark.parametrize("to", ["", "x" * 99])

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.errors import CloseCode
 from gateway.protocol.audio import AudioInfo, AudioState
 from gateway.protocol.messages import Error, ServerMessage
-from gateway.server.realtime.transcription import Transcription
+from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.uvicorn.websocket import WRITER
 from tests.server.realtime.talk import PIECE, ended, heard, stats, welcome
@@ -69,7 +69,7 @@ async def wire(query: bytes = b"", *subprotocols: str) -> AsyncIterator[Wire]:
         "subprotocols": list(subprotocols),
         "extensions": {WRITER: None, "other": {}},
     }
-    endpoint = RealtimeEndpoint(made.serve, Transcription)
+    endpoint = RealtimeEndpoint(made.serve, TranscriptionDialect)
     task = asyncio.create_task(endpoint(scope, made.to_server.get, made.to_client.put))
     try:
         await made.to_server.put({"type": "websocket.connect"})
