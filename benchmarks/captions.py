@@ -8,7 +8,8 @@ engine with its guards. Only time is simulated: a job's first token comes `--fir
 start and each further one `--token-ms` later, so that other load on the machine does not matter.
 Two runs of one command differ in the last digit.
 
-Each utterance is alone in a room of its own: no queue, no context. `--vary` takes the fields of
+Each utterance is alone in a room of its own: no queue, no context, and every draft is checked,
+however large the batch is. `--vary` takes the fields of
 `PartialTiming`, `StabilityRules` and `SegmentLengths` by name. They vary one at a time, the others
 at their defaults, unless `--product` asks for all combinations. Equal jobs are translated once.
 
@@ -51,6 +52,7 @@ from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
+from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import build
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job, Priority
@@ -89,6 +91,8 @@ class Translator:
     """
 
     def __init__(self, engine: Engine) -> None:
+        # Jobs of many utterances share a batch here, while a speaker with one language is alone.
+        checkpoint.CHECKED_JOBS = 64
         self.profile = engine.profile
         self.asked = 0
         self._engine = engine

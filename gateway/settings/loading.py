@@ -22,7 +22,7 @@ import msgspec
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.stability import StabilityRules
+from gateway.core.streaming.stability import WITHOUT_CHECKS, StabilityRules
 from gateway.errors import ClientFault
 from gateway.limits import Limits
 from gateway.settings.catalogue import (
@@ -97,13 +97,16 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
             for name in list(values)
             if name.startswith(group.prefix)
         }
+    named = [values] if "engine" in values or not tables else tables
+    checks = any(one.get("engine", "ctranslate2") == "ctranslate2" for one in named)
+    rules = StabilityRules() if checks else WITHOUT_CHECKS
     settings_given = Settings(
         **values,
         limits=Limits(**grouped[Limits]),
         flow=StreamingOptions(
             pace=PartialTiming(**grouped[PartialTiming]),
             lengths=SegmentLengths(**grouped[SegmentLengths]),
-            stability=StabilityRules(**grouped[StabilityRules]),
+            stability=msgspec.structs.replace(rules, **grouped[StabilityRules]),
         ),
     )
     origins = {name: origin for name, (_, origin) in given.items()}

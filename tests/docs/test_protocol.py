@@ -141,7 +141,9 @@ def test_the_numbers_of_rooms_and_growing_utterances_are_the_defaults() -> None:
     assert f"has {WORDS[pace.first]} words at least" in growing
     assert f"for {WORDS[pace.step]} more words" in growing
     assert f"at once for {WORDS[pace.words]} new words" in growing
-    assert f"but for the last {WORDS[rules.hold]} words, is stable" in growing
+    agreed = f"common beginning of {WORDS[rules.agree]} translations in a row"
+    assert f"{agreed}, but for the last {WORDS[rules.hold]} words, is stable" in growing
+    assert f"is what {WORDS[rules.agree]} translations agree on" in growing
     assert f"but for the last {WORDS[rules.mask]} words, which mostly change" in growing
     assert f"a line of {WORDS[lengths.least]} words" in growing
     assert f"from {lengths.most} words on also" in growing

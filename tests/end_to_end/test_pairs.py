@@ -29,7 +29,7 @@ from tests.support.talk import Talk, talk
 
 EAGER = StreamingOptions(
     pace=PartialTiming(interval=0.0, words=1, first=1, step=1, repeats=1),
-    stability=StabilityRules(hold=1, mask=1),
+    stability=StabilityRules(hold=1, mask=1, agree=2),
 )
 """Every partial is translated at once."""
 

@@ -24,11 +24,11 @@ STEP = 0.3
 believed."""
 FLOWS = (
     StreamingOptions(),
-    StreamingOptions(pace=PartialTiming(step=1), stability=StabilityRules(hold=1, mask=1)),
+    StreamingOptions(pace=PartialTiming(step=1), stability=StabilityRules(hold=1, mask=1, agree=2)),
     StreamingOptions(
         pace=PartialTiming(step=1),
         lengths=SegmentLengths(least=3, clause=3, most=6, hard=8, behind=1),
-        stability=StabilityRules(hold=0, mask=0),
+        stability=StabilityRules(hold=0, mask=0, agree=2),
     ),
 )
 WORDS = "we. met so Then cold it, and.".split()

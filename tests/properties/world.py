@@ -49,7 +49,7 @@ PATIENCE = 10.0
 SHORT = StreamingOptions(
     pace=PartialTiming(repeats=1),
     lengths=SegmentLengths(least=2, clause=2, most=3, hard=4, behind=1),
-    stability=StabilityRules(hold=0, mask=1),
+    stability=StabilityRules(hold=0, mask=1, agree=2),
 )
 """Options under which growing text is cut after a few words."""
 FLOWS = (EAGER, StreamingOptions(), SHORT)

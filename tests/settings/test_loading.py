@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.stability import StabilityRules
+from gateway.core.streaming.stability import WITHOUT_CHECKS, StabilityRules
 from gateway.limits import Limits
 from gateway.settings import catalogue, loading
 from gateway.settings.catalogue import Settings, SettingsError
@@ -89,6 +90,19 @@ def test_every_option_of_growing_captions_is_a_setting() -> None:
     for name, value in (("pace_first", 3), ("cut_most", 20), ("stable_hold", 0)):
         assert catalogue.value(loaded.settings, name) == value
     assert catalogue.value(loaded.settings, "pace_stall") == PartialTiming().stall
+
+
+def test_engines_that_do_not_check_drafts_have_other_defaults_for_stable_text(
+    tmp_path: Path,
+) -> None:
+    assert load({}, {}).settings.flow.stability == StabilityRules()
+    found = load({"engine": "vllm", "stable_mask": "5"}, {}).settings.flow.stability
+    assert found == replace(WITHOUT_CHECKS, mask=5)
+    tables = "[[engine]]\nengine = 'openai'\nopenai_url = 'http://there/v1'\n"
+    config = write(tmp_path / "one.toml", tables)
+    assert load({"config": config}, {}).settings.flow.stability == WITHOUT_CHECKS
+    config = write(tmp_path / "two.toml", tables + "[[engine]]\nengine = 'ctranslate2'\n")
+    assert load({"config": config}, {}).settings.flow.stability == StabilityRules()
 
 
 def test_a_prefix_can_be_a_table_in_the_file(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ NOW = 1000.0
 
 EAGER = StreamingOptions(
     pace=PartialTiming(interval=0.0, words=1, first=1, step=1, repeats=1),
-    stability=StabilityRules(hold=1, mask=0),
+    stability=StabilityRules(hold=1, mask=0, agree=2),
 )
 """Options under which every partial is translated at once, and its translation shown whole."""
 

@@ -11,6 +11,8 @@ between words.
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from gateway.text import units
@@ -22,12 +24,17 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     Each is a setting with the prefix ``stable_``; its docstring documents that setting.
     """
 
-    hold: int = 4
-    """Number of words at the end of a translation that stay a draft, even if two translations in a
-    row agree on them. More words mean fewer retractions and later stable text."""
-    mask: int = 4
+    hold: int = 8
+    """Number of words at the end of a translation that stay a draft, even if translations in a row
+    agree on them. More words mean fewer retractions and later stable text. Default with engines
+    that do not check drafts: 4."""
+    agree: int = 4
+    """Number of translations in a row that have to agree on a word before it is stable. More make
+    later stable text, which is taken back less. Default with engines that do not check drafts:
+    2."""
+    mask: int = 6
     """Number of words at the end of a translation that are not shown while the source is growing,
-    because they change most."""
+    because they change most. Default with engines that do not check drafts: 4."""
     bias: float = 0.2
     """Number that is added to the probability of each token with which a translation of growing
     text repeats the last one. More makes captions calmer, and slower to correct themselves. Final
@@ -37,6 +44,11 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     late first word is worse than one that changes."""
     dense: int = 3
     """Number of characters that count as a word in scripts without spaces between words."""
+
+
+WITHOUT_CHECKS = StabilityRules(hold=4, agree=2, mask=4)
+"""Defaults for engines that do not check drafts. Only the forced beginning keeps their translations
+from changing and from being made again, so that it has to be long."""
 
 
 class Agreement:
@@ -51,7 +63,7 @@ class Agreement:
         self._spaced = units.spaced(lang)
         self._size = 1 if self._spaced else rules.dense
         self._rules = rules
-        self._last: list[str] = []
+        self._last: deque[list[str]] = deque(maxlen=max(1, rules.agree - 1))
         self._text = ""
         self.committed = ""
         self.ids: tuple[int, ...] = ()
@@ -60,9 +72,11 @@ class Agreement:
     def add(self, text: str, ids: tuple[int, ...] = ()) -> str:
         """Add a complete hypothesis and return the text that it commits in addition."""
         now = units.split(text, self._spaced)
-        agreed = units.common(self._last, now)
-        self._last, self._text, self.ids = now, text, ids
-        # Two hypotheses often agree on last words that the next source word changes.
+        enough = len(self._last) == self._last.maxlen
+        agreed = min(units.common(old, now) for old in self._last) if enough else 0
+        self._last.append(now)
+        self._text, self.ids = text, ids
+        # Hypotheses often agree on last words that the next source word changes.
         free = max(0, len(now) - self._rules.hold * self._size)
         sure = "".join(now[: min(agreed, free)])
         if len(sure) <= len(self.committed) or not sure.startswith(self.committed):
@@ -96,7 +110,8 @@ class Agreement:
 
         The last one stays as a draft: most of its words mostly stay.
         """
-        self._last, self.committed = [], ""
+        self._last.clear()
+        self.committed = ""
 
     def forget(self) -> None:
         """Forget all hypotheses, because nothing more is made of the caption."""

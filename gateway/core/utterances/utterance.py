@@ -6,7 +6,7 @@ jobs are queued, when a revision is worth translating.
 A reader is shown ``stable + draft`` of a caption:
 
 * The translation of a partial revision (the source still grows) is shown when it is complete, in
-  one step. The words on which it agrees with the translation before are committed as stable text,
+  one step. The words on which it agrees with the translations before are committed as stable text,
   and the rest is draft, except for a masked tail (`gateway.core.streaming.stability`). Every later
   translation is forced to begin with the committed text. A hypothesis that only repeats the
   beginning of the shown text changes nothing, so that text does not shrink and grow again.

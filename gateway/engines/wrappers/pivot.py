@@ -12,7 +12,7 @@ engine makes for them is the first step of the others. The text of a first step 
 `KEEP_S` after it was last used.
 
 A source that still grows is translated again and again, and its translation must not flicker twice.
-The first step follows the rules of growing captions (`gateway.core.streaming.stability`): what two
+The first step follows the rules of growing captions (`gateway.core.streaming.stability`): what
 translations agree on is committed, and the next one is forced to begin with it. The rest of the
 last translation is the draft of the next one. The second step gets the translation without the last
 words, because most of them change, and has the last caption as its draft. A finished source is
@@ -48,6 +48,10 @@ from gateway.text import languages
 PIVOTED = "pivot:"
 """Flag of a caption that was made in two steps; the tag of the pivot language follows."""
 
+MOST_MASK = 4
+"""Most words at the end of a growing first step that the second one does not get. Readers have a
+mask of their own, so that more only make captions later: ``docs/design/pairs.md``."""
+
 KEEP_S = 30.0
 """Seconds for which an unused first step is kept: partials of one utterance come sooner."""
 
@@ -67,7 +71,7 @@ class PivotEngine(EngineWrapper):
     ) -> None:
         super().__init__(engine)
         self.pivot = pivot
-        self.rules = rules
+        self.rules = replace(rules, mask=min(rules.mask, MOST_MASK))
         self._serves = engine.serves if isinstance(engine, SelectiveEngine) else self._supports
         self._table: tuple[Model, PairTable] | None = None
         self._texts: dict[tuple[str, str, str], PivotTexts] = {}

@@ -74,7 +74,7 @@ def plugin_settings(args: Namespace, environ: Any) -> Settings:
     :param args: vLLM's own arguments
     :param environ: variables of the environment
     """
-    loaded = load({}, environ)
+    loaded = load({"engine": "vllm"}, environ)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     settings = loaded.settings

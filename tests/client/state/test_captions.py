@@ -206,7 +206,7 @@ chunks = st.lists(
     st.builds(Chunk, st.text("ab ", max_size=3), reset=st.sampled_from([False, False, True])),
     max_size=4,
 )
-RULES = StabilityRules(hold=0, mask=1)
+RULES = StabilityRules(hold=0, mask=1, agree=2)
 
 
 @given(partials=st.lists(chunks, max_size=4), last=chunks, steps=st.integers(0, 3))

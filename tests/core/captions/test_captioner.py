@@ -27,7 +27,7 @@ from gateway.text.glossary import Glossary
 from tests.support.meeting import NOW, Meeting, one
 
 PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr", "zh-Hant"))
-RULES = StabilityRules(hold=1, mask=0)
+RULES = StabilityRules(hold=1, mask=0, agree=2)
 LIMITS = Limits()
 
 

@@ -10,12 +10,12 @@ from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.text import units
 from tests.support.typed import current
 
-BARE = StabilityRules(hold=0, mask=0, early=0)
+BARE = StabilityRules(hold=0, mask=0, early=0, agree=2)
 
 
 def agreement(*hypotheses: str, lang: str = "de", **numbers: int) -> Agreement:
     """Return the agreement of these hypotheses, with rules that are 0 unless given."""
-    rules = {"hold": 0, "mask": 0, "early": 0, **numbers}
+    rules = {"hold": 0, "mask": 0, "early": 0, "agree": 2, **numbers}
     made = Agreement(lang, StabilityRules(**rules))
     for text in hypotheses:
         made.add(text)
@@ -84,6 +84,21 @@ def test_commit_restores_text_and_later_agreement_continues_it() -> None:
     made.commit("Guten Morgen")
     assert made.add("Guten Morgen zusammen") == ""
     assert made.add("Guten Morgen zusammen da") == " zusammen"
+
+
+def test_as_many_translations_in_a_row_have_to_agree_as_the_rules_say() -> None:
+    made = agreement("Guten Morgen", "Guten Morgen", agree=3)
+    assert current(made.committed) == ""
+    assert made.add("Guten Morgen allen") == "Guten Morgen"
+    assert made.add("Guten Morgen allen") == ""
+    assert made.add("Guten Morgen allen") == " allen"
+
+
+def test_one_other_translation_delays_the_agreement() -> None:
+    made = agreement("Guten Morgen", "Guten Tag", "Guten Morgen", agree=3)
+    assert current(made.committed) == "Guten"
+    assert made.add("Guten Morgen") == ""
+    assert made.add("Guten Morgen") == " Morgen"
 
 
 def test_after_a_reset_text_has_to_be_agreed_on_again() -> None:

@@ -15,7 +15,7 @@ from gateway.protocol.messages import Delta, Timing
 from tests.support.meeting import NOW
 from tests.support.typed import current
 
-RULES = StabilityRules(hold=1, mask=0)
+RULES = StabilityRules(hold=1, mask=0, agree=2)
 
 
 def caption(rules: StabilityRules = RULES) -> Caption:

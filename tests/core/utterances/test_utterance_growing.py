@@ -10,6 +10,8 @@ from tests.core.utterances.test_utterance import Watched, caption, final
 from tests.support.meeting import NOW
 from tests.support.typed import current
 
+MASKED = StabilityRules(hold=1, mask=1, early=1, agree=2)
+
 # --- partial revisions ----------------------------------------------------------------------------
 
 
@@ -21,7 +23,7 @@ def test_a_partial_is_shown_in_one_step_when_its_translation_is_complete() -> No
 
 
 def test_the_end_of_a_partial_may_be_masked() -> None:
-    seen = Watched(StabilityRules(hold=1, mask=1, early=1)).partial("Guten")
+    seen = Watched(MASKED).partial("Guten")
     assert seen.text == "Guten"
     assert seen.partial("Guten Morgen zusammen").text == "Guten Morgen"
 
@@ -53,7 +55,7 @@ def test_a_partial_that_contradicts_what_is_shown_replaces_the_draft() -> None:
 
 
 def test_a_partial_that_commits_without_a_change_on_the_screen_sends_no_draft() -> None:
-    seen = Watched(StabilityRules(hold=1, mask=1, early=1)).partial("Guten Tag", "Guten Tag euch")
+    seen = Watched(MASKED).partial("Guten Tag", "Guten Tag euch")
     assert (seen.stable, seen.draft) == ("Guten Tag", "")
     before = len(seen.deltas)
     seen.partial("Guten Tag euch", "Guten Tag euch")

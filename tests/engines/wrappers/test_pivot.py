@@ -20,7 +20,7 @@ from tests.engines.reading import chunks, started
 from tests.engines.test_contract import Taken
 from tests.engines.workshop import settle
 
-RULES = StabilityRules(hold=1, mask=1)
+RULES = StabilityRules(hold=1, mask=1, agree=2)
 
 
 class Bridge(ScriptedEngine):
@@ -270,6 +270,14 @@ async def test_the_second_step_of_a_growing_text_gets_no_last_words() -> None:
         await translated(engine, job(text="eins zwei drei", partial=True, utterance="u"))
         second = inner.given[-1]
         assert (second.text, second.partial) == ("[en] eins zwei", True)
+
+
+async def test_a_mask_for_readers_holds_back_at_most_four_words_of_the_first_step() -> None:
+    inner = Bridge()
+    engine = PivotEngine(inner, "en", StabilityRules(mask=9, early=0))
+    async with started(engine):
+        await translated(engine, job(text="a b c d e f", partial=True, utterance="u"))
+        assert inner.given[-1].text == "[en] a b"
 
 
 async def test_the_second_step_continues_what_readers_were_shown() -> None:

@@ -21,7 +21,7 @@ from gateway.cli.report import text
 from gateway.cli.report.stats import mean, percentile
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.segmentation import part_id
-from gateway.core.streaming.stability import StabilityRules
+from gateway.core.streaming.stability import WITHOUT_CHECKS
 from gateway.core.utterances.speech import Speech
 
 LANG = "en"
@@ -103,7 +103,8 @@ class SourceText(NamedTuple):
 class CommittedWords:
     """The words of a growing caption that its next translation is forced to begin with.
 
-    They are those that two translations have, but for the last ones, which stay a draft.
+    They are those that two translations have, but for the last ones, which stay a draft: the rules
+    of engines that do not check drafts.
     """
 
     def __init__(self) -> None:
@@ -112,7 +113,7 @@ class CommittedWords:
 
     def add(self, words: int) -> None:
         """Count the translation of a text of ``words`` words."""
-        self.count = max(self.count, min(self._last, words) - StabilityRules().hold)
+        self.count = max(self.count, min(self._last, words) - WITHOUT_CHECKS.hold)
         self._last = words
 
 
