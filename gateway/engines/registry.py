@@ -250,6 +250,7 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
         options,
         cache_dir=_cache(settings),
         feed=settings.feed,
+        drafts=settings.drafts,
         name=_name(settings),
     )
 

@@ -86,6 +86,9 @@ class VllmSink:
     """A `gateway.engines.vllm.model.VllmRequest` of one job, which makes chunks for its sink."""
 
     __slots__ = (
+        "_accepted",
+        "_checks",
+        "_drafted",
         "_engine",
         "_hidden_ids",
         "_ids",
@@ -112,24 +115,38 @@ class VllmSink:
         self._hidden_ids = hidden_ids
         self._tokens = 0  # of outputs without text; the next chunk counts them
         self._ids: list[int] = []  # of the forced prefix and of those outputs
+        self._checks = False  # whether the model checks a draft
+        self._drafted = self._accepted = 0  # counts for the next chunk
 
-    def on_prefix(self, ids: list[int]) -> None:
-        self._ids += ids
+    def on_prompt(self, prefix_ids: list[int], drafted: int) -> None:
+        self._ids += prefix_ids
+        self._drafted = drafted
+        self._checks = drafted > 0
 
     def on_output(self, text: str, ids: Sequence[int]) -> None:
         if self.ended:
             return
-        if text and len(ids) == 1 and not (self._tokens or self._ids):  # the usual case
+        withheld = self._tokens or self._ids or self._drafted
+        if text and len(ids) == 1 and not withheld:  # the usual case
             kept = () if ids[0] in self._hidden_ids else (ids[0],)
             self.sink.chunk(Chunk(text, 1, False, (), kept))
             return
-        self._tokens += len(ids)
+        # A step decodes one token, after those of the draft that it has accepted.
+        decoded = min(len(ids), 1) if self._checks else len(ids)
+        self._tokens += decoded
+        self._accepted += len(ids) - decoded
         for id in ids:
             if id not in self._hidden_ids:
                 self._ids.append(id)
         if text:
-            chunk = Chunk(text, self._tokens, ids=tuple(self._ids))
-            self._tokens = 0
+            chunk = Chunk(
+                text,
+                self._tokens,
+                ids=tuple(self._ids),
+                drafted=self._drafted,
+                accepted=self._accepted,
+            )
+            self._tokens = self._drafted = self._accepted = 0
             self._ids.clear()
             self.sink.chunk(chunk)
 
@@ -154,6 +171,8 @@ class VllmEngine(ModelEngine):
         `gateway.engines.base.model_files.widened`. None: ``gateway`` in the user's cache
     :param feed: whether to take outputs directly from vLLM's output task, which needs a fraction of
         the CPU, if `gateway.engines.vllm.outputs` supports this version of vLLM
+    :param drafts: whether to check drafts, if `gateway.engines.vllm.drafts` supports this version
+        of vLLM. None: on a GPU on which it pays
     :param name: name of the model for people. None: as of its directory or hub id
     """
 
@@ -166,6 +185,7 @@ class VllmEngine(ModelEngine):
         admission: int | None = None,
         cache_dir: Path | None = None,
         feed: bool = True,
+        drafts: bool | None = None,
         name: str | None = None,
     ) -> None:
         options = options or VllmOptions()
@@ -179,6 +199,7 @@ class VllmEngine(ModelEngine):
         self._model = str(model)
         self._cache = cache_dir or model_files.user_cache()
         self._feed = feed
+        self._drafts = drafts
         self._max_model_len = options.max_model_len or self._profile.max_input
         self._admission = admission or (1 + WAITING_PER_SLOT) * self._capacity
         self._stats = EngineStats()
@@ -289,6 +310,7 @@ class VllmEngine(ModelEngine):
             self._profile,
             feed=self._feed,
             ranks=self._ranks,
+            drafts=bool(self._drafts),
         )
         if self._health is Health.CLOSED:  # closed during the load, so `aclose` saw no engine
             self._loaded.engine.shutdown()
@@ -300,7 +322,10 @@ class VllmEngine(ModelEngine):
         model = self._model
         if (Path(model) / "config.json").is_file():
             model = str(model_files.widened(Path(model), self._cache))
-        return api.configure({"model": model} | self._engine_args, self._max_model_len)
+        args = {"model": model} | self._engine_args
+        drafts = api.draft_options(args, self._drafts)
+        self._drafts = bool(drafts)
+        return api.configure({**drafts, **args}, self._max_model_len)
 
 
 def _find_profile(model: Path) -> Profile:

@@ -52,8 +52,12 @@ class VllmRequest(OutputReceiver, Protocol):
     request_id: str
     ended: bool
 
-    def on_prefix(self, ids: list[int], /) -> None:
-        """Receive the ids of the forced prefix, before any output."""
+    def on_prompt(self, prefix_ids: list[int], drafted: int, /) -> None:
+        """Receive what the model was given, before any output.
+
+        :param prefix_ids: ids of the forced prefix
+        :param drafted: number of tokens of the draft that the model checks
+        """
 
 
 class ProbeRequest:
@@ -64,7 +68,7 @@ class ProbeRequest:
         self.ended = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def on_prefix(self, ids: list[int]) -> None:
+    def on_prompt(self, prefix_ids: list[int], drafted: int) -> None:
         pass
 
     def on_output(self, text: str, ids: Sequence[int]) -> None:
@@ -88,6 +92,7 @@ class LoadedModel:
     :param model: directory or hub id, for the tokenizer
     :param feed: whether outputs may take the direct path
     :param ranks: number of copies of the model between which this gateway chooses
+    :param drafts: whether it checks drafts (`gateway.engines.vllm.drafts`)
 
     Raises `EngineFault` if the model has no tokenizer. Blocks.
     """
@@ -101,6 +106,7 @@ class LoadedModel:
         *,
         feed: bool = True,
         ranks: int = 1,
+        drafts: bool = False,
     ) -> None:
         self.api = api
         self.engine = engine
@@ -119,6 +125,7 @@ class LoadedModel:
         """The direct path. None: a task for each request reads vLLM's generator."""
         self._use_feed = feed
         self._ranks = ranks
+        self._drafts = drafts
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
     @property
@@ -149,6 +156,8 @@ class LoadedModel:
         task.result()
 
     async def _warm_up(self) -> None:
+        if self._drafts:
+            await self.engine.collective_rpc("use_draft_bias")
         stream = self.engine.generate(
             self.api.tokens_input([0]), self.api.sampling_params(max_tokens=1), "warm-up"
         )
@@ -235,6 +244,8 @@ class LoadedModel:
         self, job: Job, request: VllmRequest, ids: list[int], limit: int, prefix: list[int]
     ) -> None:
         sampling = self.profile.sampling(job)
+        greedy = sampling.temperature <= 0 and sampling.repetition_penalty == 1
+        draft = self._draft(job, prefix) if greedy else []
         params = self.api.sampling_params(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -243,8 +254,9 @@ class LoadedModel:
             seed=sampling.seed,
             max_tokens=limit,
             stop_token_ids=self.stop,
+            extra_args={"draft": draft, "draft_bias": job.draft_bias} if draft else None,
         )
-        request.on_prefix(prefix)
+        request.on_prompt(prefix, len(draft))
         options = {"priority": int(job.priority)}
         # A job without a room may go anywhere; vLLM knows which copy is idle.
         if self._ranks > 1 and job.room:
@@ -330,6 +342,16 @@ class LoadedModel:
         return task
 
     # Prompts
+
+    def _draft(self, job: Job, prefix: list[int]) -> list[int]:
+        """Return the ids of the draft; none if drafts are not checked.
+
+        :param prefix: ids of the forced prefix
+        """
+        if not self._drafts or not job.draft or job.attempt > 1:
+            return []
+        whole = self.vocabulary.forced(job.prefix + job.draft, job.prefix_ids)
+        return whole[len(prefix) :] if whole[: len(prefix)] == prefix else []
 
     def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int, list[int]]:
         """Return the ids of the prompt, the limit of new tokens, and the ids of the forced prefix.

@@ -1,4 +1,4 @@
-"""Tests of several copies of the model (data parallelism), with a stub of vLLM's engine."""
+"""Tests of what vLLM is asked: drafts, and copies of the model, with a stub of vLLM's engine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.engines import profiles
+from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.registry import build
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.vllm.engine import VllmEngine, VllmOptions
@@ -32,11 +34,13 @@ class StubLLM:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.params: list[dict[str, Any]] = []
 
     async def generate(
         self, prompt: Any, params: Any, request_id: str, **options: Any
     ) -> AsyncIterator[Any]:
         self.asked.append(options)
+        self.params.append(params)
         yield SimpleNamespace(
             outputs=[SimpleNamespace(text="", token_ids=[], finish_reason="stop")], finished=True
         )
@@ -45,16 +49,21 @@ class StubLLM:
         pass
 
 
-async def asked(model: Path, ranks: int, *jobs: Job) -> list[dict[str, Any]]:
-    """Return what vLLM is asked for ``jobs``, besides their prompts."""
+async def ask(model: Path, *jobs: Job, **options: Any) -> StubLLM:
+    """Return a stub that was asked for ``jobs`` by a `LoadedModel` with ``options``."""
     api: Any = SimpleNamespace(tokens_input=list, sampling_params=lambda **params: params)
     stub = StubLLM()
-    loaded = LoadedModel(api, stub, str(model), profiles.load("embedded"), feed=False, ranks=ranks)
+    loaded = LoadedModel(api, stub, str(model), profiles.load("embedded"), feed=False, **options)
     for job in jobs:
         request = ProbeRequest()
         loaded.start_request(job, request)
         await request.done
-    return stub.asked
+    return stub
+
+
+async def asked(model: Path, ranks: int, *jobs: Job) -> list[dict[str, Any]]:
+    """Return what vLLM is asked for ``jobs``, besides their prompts."""
+    return (await ask(model, *jobs, ranks=ranks)).asked
 
 
 def job(room: str, target: str = "de", text: str = "good morning") -> Job:
@@ -87,6 +96,23 @@ async def test_a_job_without_a_room_goes_where_vllm_likes(model: Path) -> None:
 
 async def test_with_one_copy_no_rank_is_sent(model: Path) -> None:
     assert await asked(model, 1, job("r")) == [{"priority": 1}]
+
+
+async def test_a_draft_is_sent_with_its_bias_if_drafts_are_checked(model: Path) -> None:
+    plain = job("r")
+    drafted = msgspec.structs.replace(plain, draft="guten Morgen 皆さん", draft_bias=0.2)
+    behind = msgspec.structs.replace(drafted, prefix="guten")
+    again = msgspec.structs.replace(drafted, attempt=2)
+    jobs = [plain, drafted, behind, again]
+    sent = [params["extra_args"] for params in (await ask(model, *jobs, drafts=True)).params]
+    vocabulary = Vocabulary.load(model)
+    assert sent[0] is None
+    assert sent[1] == {"draft": vocabulary.forced(drafted.draft), "draft_bias": 0.2}
+    whole = vocabulary.forced(behind.prefix + behind.draft)
+    assert sent[2]["draft"] == whole[len(vocabulary.forced(behind.prefix)) :]
+    assert sent[3] is None
+    sent = [params["extra_args"] for params in (await ask(model, *jobs)).params]
+    assert sent == [None] * 4
 
 
 @pytest.mark.parametrize("room", ["会議", "совещание", "اجتماع", ""])
