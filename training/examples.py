@@ -37,14 +37,14 @@ class Mix:
 
     part: float = 0.36
     """Growing utterances: a prefix of the source under ``<part>`` and that share of the target."""
-    joined: float = 0.1
+    joined: float = 0.14
     """Two or three sentences one after the other."""
     recognised: float = 0.35
     """Sources in lower case without punctuation; growing ones are so more often."""
     hesitant: float = 0.1
     renamed: float = 0.5
     """Sentences with a known name or figure get another one."""
-    copied: float = 0.006
+    copied: float = 0.01
     """Text of no language here, which is its own translation."""
     split: float = 0.25
     """Sources cut into smaller tokens, much as BPE-dropout does

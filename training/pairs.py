@@ -33,6 +33,10 @@ WEIGHTS: dict[str, float] = {
     "pud": 4.0,
     "tico19": 2.0,
     "xquad": 2.0,
+    "element_ui": 0.8,
+    "mattermost_ui": 1.0,
+    "indico_ui": 0.6,
+    "wiktionary": 0.3,
 }
 """Times that a sentence of each corpus is drawn, where one of everyday speech is drawn once.
 
@@ -90,6 +94,17 @@ def corpora(root: Path) -> Iterator[Pair]:
             ):
                 seen.add(key)
                 yield pair
+
+
+def lone(path: Path) -> Iterator[str]:
+    """Yield every usable line of a file in the one language that it is named for, each once."""
+    rude = Blocked()
+    seen: set[str] = set()
+    for line in path.read_text("utf-8").split("\n"):
+        text = clean(line)
+        if text and len(text) <= LONGEST and text not in seen and not rude(text, path.stem):
+            seen.add(text)
+            yield text
 
 
 def own(root: Path) -> Iterator[tuple[str, ...]]:

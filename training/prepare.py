@@ -2,7 +2,8 @@
 
     python -m training.prepare DATA WORK
 
-``DATA`` has ``train/<corpus>/en-<language>.tsv`` and ``dev/*.tsv``; ``WORK`` is made.
+``DATA`` has ``train/<corpus>/en-<language>.tsv`` and ``dev/*.tsv``, and may have
+``mono/<language>.txt``, text in one language, a sentence a line; ``WORK`` is made.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from training.pairs import Pair
 
 CONTROLS = ("<pad>", "<s>", "</s>", "<sep>", "<part>", *(f"<{code}>" for code in figures.LANGUAGES))
 VOCABULARY = 16_384
-PAIRS, SYNTHETIC, OWN = "pairs.tsv.gz", "synthetic.tsv.gz", "own.tsv"
+PAIRS, SYNTHETIC, OWN, LONE = "pairs.tsv.gz", "synthetic.tsv.gz", "own.tsv", "lone.tsv.gz"
 TOKENIZER = "tokenizer.json"
 
 
@@ -40,7 +41,7 @@ def main() -> None:
         *sorted((options.data / "dev").glob("*.tsv")),
         *sorted((here.parent / "tests" / "quality").glob("*.tsv")),
     ]
-    near = pairs.Near(text for path in held for text in _column(path))
+    near = pairs.Near(text for path in held for text in _columns(path))
     corpus = here / "corpus"
     own = list({columns[0]: columns for columns in pairs.own(corpus)}.values())
     kept = [columns for columns in own if not near(slots.SLOT.sub("", columns[0]))]
@@ -50,6 +51,15 @@ def main() -> None:
 
     rows = list(pairs.corpora(options.data / "train"))
     write(options.work / PAIRS, rows)
+    lone = [
+        (path.stem, text)
+        for path in sorted((options.data / "mono").glob("*.txt"))
+        for text in pairs.lone(path)
+        if not near(text)
+    ]
+    with gzip.open(options.work / LONE, "wt", encoding="utf-8", compresslevel=6) as file:
+        file.writelines(f"{language}\t{text}\n" for language, text in lone)
+    print(f"in one language: {len(lone)}")
     counts = collections.Counter((pair.corpus, pair.language) for pair in rows)
     for (name, language), count in sorted(counts.items()):
         print(f"{name:22} {language} {count:7}")
@@ -71,6 +81,13 @@ def read(work: Path, name: str = PAIRS) -> list[Pair]:
     with gzip.open(work / name, "rt", encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file)
         return [Pair(name, code, english, other, way) for name, code, way, english, other in rows]
+
+
+def read_lone(work: Path) -> list[tuple[str, str]]:
+    """Return languages and texts of what is there in one language alone."""
+    with gzip.open(work / LONE, "rt", encoding="utf-8") as file:
+        rows = (line.rstrip("\n").split("\t") for line in file)
+        return [(language, text) for language, text in rows]
 
 
 def read_own(work: Path) -> list[tuple[str, ...]]:
@@ -111,9 +128,9 @@ def _sample(rows: list[Pair], own: list[tuple[str, ...]]) -> Iterator[str]:
             yield noise.recognised(text, code)
 
 
-def _column(path: Path) -> list[str]:
-    """Return the English column."""
-    return [line.split("\t")[0] for line in path.read_text("utf-8").split("\n")]
+def _columns(path: Path) -> list[str]:
+    """Return the sentences of a held-out file in all of its languages."""
+    return [text for line in path.read_text("utf-8").split("\n") for text in line.split("\t")]
 
 
 if __name__ == "__main__":

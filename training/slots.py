@@ -123,6 +123,11 @@ def _code(draw: random.Random) -> Values:
     return same(letters + draw.choice(("-", "-", "-", " ", "")) + digits)
 
 
+def _watch(draw: random.Random) -> Values:
+    """Return a time as a digital clock shows it, which is written alike everywhere."""
+    return same(f"{draw.randint(0, 23)}:{draw.randint(0, 59):02}")
+
+
 def _room(draw: random.Random) -> Values:
     return same(draw.choice("ABCDEFGH") + str(draw.randint(1, 499)))
 
@@ -269,6 +274,7 @@ SLOTS: dict[str, Callable[[random.Random], Values]] = {
     "date": figures.date,
     "time": figures.time,
     "clock": figures.clock,
+    "watch": _watch,
     "words": figures.words,
     "millions": figures.millions,
     "branch": _branch,

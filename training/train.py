@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from training import export
 from training.examples import Batch, Mix, Packer, Source
 from training.model import Llama, Shape, apart
 from training.optimiser import Muon
@@ -38,7 +39,10 @@ SHOWN = 300
 """Steps after which they are printed."""
 
 PLANNED = 90
-"""Steps of a stretch after which ``--minutes`` are made a number of steps; compiled by then."""
+"""Steps of a stretch after which speed is taken for ``--minutes``; compiled by then."""
+
+AGAIN = 500
+"""Steps after which the number of steps is planned anew: the machine may have other work."""
 
 AVERAGE = 0.998
 """Decay of the average of weights that is evaluated and shipped."""
@@ -58,8 +62,12 @@ def main() -> None:
             if run.step >= run.steps or time.monotonic() - began > options.until:
                 break
             run.learn(batch)
-            if options.minutes and run.step == first + PLANNED:
-                run.plan(options.minutes * 60 - (time.monotonic() - began))
+            done = run.step - first
+            if options.minutes and done == PLANNED:
+                timed = time.monotonic()
+            elif options.minutes and done > PLANNED and done % AGAIN == PLANNED * 2:
+                now = time.monotonic()
+                run.plan(options.minutes * 60 - (now - began), (now - timed) / (done - PLANNED))
     run.save()
 
 
@@ -70,6 +78,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="as many steps as this time allows for")
     parser.add_argument("--until", type=float, default=1e9, help="seconds of this stretch")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--init", type=Path, help="begin with the weights of a model directory")
+    parser.add_argument("--save-as", help="another name for the checkpoint that is written")
     parser.add_argument("--checkpoint", default="checkpoint.pt")
     parser.add_argument("--rows", type=int, default=256)
     parser.add_argument("--workers", type=int, default=max(2, (os.cpu_count() or 4) - 3))
@@ -118,6 +128,8 @@ class Run:
         if muon:
             self.optimisers.append(Muon(muon, options.muon))
         self.rates = [[group["lr"] for group in each.param_groups] for each in self.optimisers]
+        if options.init:
+            self.model.load_state_dict(export.opened(options.init).state_dict())
         self.average = {n: w.detach().clone() for n, w in self.model.named_parameters()}
         self.path = options.work / options.checkpoint
         self.losses: list[Tensor] = []
@@ -128,10 +140,10 @@ class Run:
         self._head = torch.compile(self._loss, dynamic=False) if blocks else self._loss
         self._apart = torch.compile(apart, dynamic=False) if blocks else apart
 
-    def plan(self, seconds: float) -> None:
-        """Set the number of steps by the speed of the last ones."""
-        self.steps = self.step + int(seconds / self.pace)
-        print(f"planned {self.steps} steps of {self.pace * 1e3:.0f} ms", flush=True)
+    def plan(self, seconds: float, pace: float) -> None:
+        """Set the number of steps by the seconds that are left and that a step takes."""
+        self.steps = self.step + int(seconds / pace)
+        print(f"planned {self.steps} steps of {pace * 1e3:.0f} ms", flush=True)
 
     def learn(self, batch: Batch) -> None:
         done = self.step / self.steps
@@ -200,8 +212,9 @@ class Run:
             "step": self.step,
             "steps": self.steps,
         }
-        torch.save(state, self.path.with_suffix(".new"))
-        self.path.with_suffix(".new").rename(self.path)
+        path = self.path.with_name(self.options.save_as or self.path.name)
+        torch.save(state, path.with_suffix(".new"))
+        path.with_suffix(".new").rename(path)
         print(json.dumps({"step": self.step, "steps": self.steps, "done": self.step >= self.steps}))
 
     def load(self) -> None:

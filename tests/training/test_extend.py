@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from tokenizers import Tokenizer
+
 from training import extend, prepare
 from training.pairs import Pair
 from training.prompt import Text
@@ -24,12 +27,52 @@ def test_english_is_translated_into_the_languages_that_it_lacks() -> None:
     assert extend.missing(ROWS, 2) == made[:2]
 
 
-def test_loops_profanity_and_what_is_no_translation_are_sifted_out(tmp_path: Path) -> None:
-    tokenizer = prepare.cut(iter(["Guten Tag"]), 300)
-    tokenizer.save(str(tmp_path / prepare.TOKENIZER))
+def test_text_in_one_language_goes_into_english_and_english_into_all_others() -> None:
+    made = extend.foreign([("de", "Guten Tag."), ("en", "Good day.")])
+    assert made[0] == Text("Guten Tag.", "de", "en")
+    assert {text.target for text in made[1:]} == {"de", "fr", "es", "ja", "zh"}
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Tokenizer:
+    made = prepare.cut(iter(["Guten Tag"]), 300)
+    made.save(str(tmp_path / prepare.TOKENIZER))
+    return made
+
+
+def test_loops_profanity_and_what_is_no_translation_are_sifted_out(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
     outputs = ["Guten\tTag,\nAnna.", "ab" * 30, "So eine Scheiße.", ""]
     texts = [Text("Good day to you.", "en", "de")] * len(outputs)
-    made = [(tokenizer.encode(output).ids, -float(n)) for n, output in enumerate(outputs)]
+    made = [
+        (tokenizer.encode(output).ids, -float(n), "Good day to you.")
+        for n, output in enumerate(outputs)
+    ]
     assert extend.sifted(tmp_path / prepare.TOKENIZER, (texts, made)) == [
         (0.0, Pair("synthetic", "de", "Good day to you.", "Guten Tag, Anna."))
     ]
+
+
+def test_text_that_somebody_wrote_is_a_target_and_never_a_source(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    text, made = Text("Guten Tag.", "de", "en"), tokenizer.encode("Good day.").ids
+    kept = extend.sifted(tmp_path / prepare.TOKENIZER, ([text], [(made, -1.0, "Guten Tag")]))
+    assert kept == [(-1.0, Pair("synthetic", "de", "Good day.", "Guten Tag.", way="from"))]
+
+
+def test_what_comes_back_as_something_else_is_sifted_out(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    texts = [Text("Good day to you.", "en", "de"), Text("今日はいい天気です。", "ja", "en")] * 2
+    back = ["The roof is on fire.", "昨日は雨でした。", "Good day, you.", "今日は天気がいい。"]
+    made = [(tokenizer.encode("Guten Tag, Anna.").ids, 0.0, again) for again in back]
+    kept = extend.sifted(tmp_path / prepare.TOKENIZER, (texts, made))
+    assert [pair.language for _, pair in kept] == ["de", "ja"]
+
+
+def test_agreement_is_that_of_letters_in_any_case() -> None:
+    assert extend.agreement("Good day.", "good day") == 1
+    assert extend.agreement("abc", "xyz") == extend.agreement("abc", "") == 0
+    assert extend.agreement("", "") == 1

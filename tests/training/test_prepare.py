@@ -64,6 +64,7 @@ def test_prepare_holds_out_what_quality_is_measured_with(
         ("train/talk/en-de.tsv", "Good morning to all of you.\tGuten Morgen euch allen."),
         # From the project's own sentences, in other words.
         ("dev/talk.en-de.tsv", "Can you hear me well, everyone?\tHört ihr mich alle gut?"),
+        ("mono/de.txt", "Alle hört ihr mich gut.\nSo eine Scheiße.\nEs  regnet.\nEs regnet.\n"),
     ):
         (data / path).parent.mkdir(parents=True, exist_ok=True)
         (data / path).write_text(line + "\n", "utf-8")
@@ -75,4 +76,5 @@ def test_prepare_holds_out_what_quality_is_measured_with(
     prepare.main()
     assert prepare.read_own(work) == sentences[1:]
     assert [pair.english for pair in prepare.read(work)] == ["Good morning to all of you."]
+    assert prepare.read_lone(work) == [("de", "Es regnet.")]
     assert (work / prepare.TOKENIZER).is_file()
