@@ -87,6 +87,8 @@ _LATIN = LETTERS["Latn"]
 
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
 """A number with its thousands separators."""
+CLOCK = re.compile(r"(?<![\d:])(\d{1,2}) ?(?::|[hH]|[时時点]) ?([0-5]\d)(?![\d:])")
+"""A time as a clock shows it: 17:45, 17 h 45, 17时45."""
 SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
 
 
@@ -191,7 +193,10 @@ def is_refusal(source: str, text: str, spoken: str) -> bool:
 
 
 def find_flags(source: str, text: str) -> tuple[Guard, ...]:
-    """Return flags for long numbers and addresses of the source that are not in the output."""
+    """Return flags for long numbers and addresses of the source that are not in the output.
+
+    Numbers count as lost as well if the output has a time of day and it is none of the source's.
+    """
     flags = []
     numbers = NUMBER.findall(unicodedata.normalize("NFKC", without_addresses(source)))
     if numbers:
@@ -199,7 +204,7 @@ def find_flags(source: str, text: str) -> tuple[Guard, ...]:
         if any(
             len(number) >= 3 and number not in output_digits
             for number in map(ascii_digits, numbers)
-        ):
+        ) or has_other_time(source, text):
             flags.append(Guard.NUMBERS)
     if may_have_address(source):
         folded = text.casefold()
@@ -207,6 +212,21 @@ def find_flags(source: str, text: str) -> tuple[Guard, ...]:
         if any(address not in folded for address in addresses):
             flags.append(Guard.URL)
     return tuple(flags)
+
+
+def has_other_time(source: str, text: str) -> bool:
+    """Tell whether a source with times of day became an output with another one.
+
+    17:45 can be 5:45, and "Viertel vor sechs" is not looked for.
+    """
+    times = clock_times(source)
+    return bool(times) and not clock_times(text) <= times
+
+
+def clock_times(text: str) -> set[tuple[int, int]]:
+    """Return the times of day in ``text``, on a dial of twelve hours."""
+    found = CLOCK.findall(unicodedata.normalize("NFKC", text))
+    return {(int(hour) % 12, int(minute)) for hour, minute in found}
 
 
 def may_have_address(text: str) -> bool:

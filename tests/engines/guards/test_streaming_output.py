@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.engines.guards import streaming_output as stream
-from gateway.engines.guards.complete_output import Guard
+from gateway.engines.guards.complete_output import Guard, find_flags
 from gateway.engines.guards.patterns import RUDE
 from gateway.engines.guards.streaming_output import (
     HEAD_MOST,
@@ -168,6 +168,23 @@ def test_lost_numbers_and_addresses_are_flagged(
     follower = watch("en", "de", text)
     assert read(follower, [output]) == output
     assert follower.flags == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "flags"),
+    [
+        ("The train leaves at 17:45.", "電車は9:45に出ます。", (Guard.NUMBERS,)),
+        ("The train leaves at 17:45.", "Le train part à 17 h 54.", (Guard.NUMBERS,)),
+        ("The train leaves at 17:45.", "Der Zug fährt um Viertel vor sechs.", ()),
+        ("The train leaves at 17:45.", "火车下午5点45分开。", ()),
+        ("火车在17时45分开。", "The train leaves at 5:45 p.m.", ()),
+        ("It took 17 seconds.", "Es war 9:45.", ()),
+    ],
+)
+def test_a_time_of_day_that_became_another_is_flagged(
+    text: str, output: str, flags: tuple[Guard, ...]
+) -> None:
+    assert find_flags(text, output) == flags
 
 
 def test_the_source_may_repeat_itself_and_so_may_the_translation() -> None:
