@@ -217,10 +217,11 @@ def find_flags(source: str, text: str) -> tuple[Guard, ...]:
 def has_other_time(source: str, text: str) -> bool:
     """Tell whether a source with times of day became an output with another one.
 
-    17:45 can be 5:45, and "Viertel vor sechs" is not looked for.
+    17:45 can be 5:45, and "Viertel vor sechs" is not looked for. A full hour of the output may be
+    "10 pm" in the source.
     """
     times = clock_times(source)
-    return bool(times) and not clock_times(text) <= times
+    return bool(times) and any(time[1] and time not in times for time in clock_times(text))
 
 
 def clock_times(text: str) -> set[tuple[int, int]]:

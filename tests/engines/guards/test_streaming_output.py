@@ -179,6 +179,7 @@ def test_lost_numbers_and_addresses_are_flagged(
         ("The train leaves at 17:45.", "火车下午5点45分开。", ()),
         ("火车在17时45分开。", "The train leaves at 5:45 p.m.", ()),
         ("It took 17 seconds.", "Es war 9:45.", ()),
+        ("From 11:30 to 10 pm.", "Von 11:30 bis 22:00 Uhr.", ()),
     ],
 )
 def test_a_time_of_day_that_became_another_is_flagged(
