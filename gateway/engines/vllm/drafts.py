@@ -93,7 +93,7 @@ class DraftScheduler(Scheduler):  # type: ignore[misc]  # of type Any where vLLM
         """Return the number of tokens of a draft that a request has room for in one step."""
         tokens = request.num_tokens
         limit = min(request.num_prompt_tokens + request.max_tokens, self.max_model_len)
-        return max(0, min(limit - tokens - 1, MAX_SPEC_LEN))
+        return int(max(0, min(limit - tokens - 1, MAX_SPEC_LEN)))
 
     def make_spec_decoding_stats(
         self,
