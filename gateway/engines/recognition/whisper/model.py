@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gateway.errors import ClientFault, EngineFault, EngineGone
+from gateway.errors import ClientFault, EngineFault, EngineGone, JobFault
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
 from gateway.text import languages
 
@@ -97,7 +97,7 @@ class WhisperModel:
 
         :param wanted: tells between two steps whether anybody waits for the result
 
-        Raises `EngineGone` if nobody does.
+        Raises `EngineGone` if nobody does, `JobFault` if the model has no language of the job.
         """
         from faster_whisper.tokenizer import Tokenizer
         from faster_whisper.transcribe import get_suppressed_tokens
@@ -142,13 +142,19 @@ class WhisperModel:
         )
 
     def _language(self, encoded: Any, allowed: tuple[str, ...]) -> tuple[str, float]:
-        """Return the language that is spoken, and its probability among those allowed."""
+        """Return the language that is spoken, and its probability among those allowed.
+
+        Raises `JobFault` if the model has none of them.
+        """
         able = [tag for lang in allowed if (tag := languages.match(lang, self.languages))]
-        if len(self._codes) == 1 or len(able) == 1:
-            return (able or list(self._codes))[0], 1.0
+        if allowed and not able:
+            raise JobFault(f"The model does not recognise {', '.join(allowed)}.")
+        able = able or list(self._codes)
+        if len(able) == 1:
+            return able[0], 1.0
         # Tokens have the form `<|en|>`.
         found = dict(self._whisper.model.detect_language(encoded)[0])
-        odds = {tag: found.get(f"<|{self._codes[tag]}|>", 0.0) for tag in able or self._codes}
+        odds = {tag: found.get(f"<|{self._codes[tag]}|>", 0.0) for tag in able}
         best = max(odds, key=odds.__getitem__)
         return best, odds[best] / (sum(odds.values()) or 1.0)
 

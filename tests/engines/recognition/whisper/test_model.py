@@ -1,0 +1,72 @@
+"""The language and the context of a Whisper model, which tiny.en alone does not show."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.engines.recognition.whisper.model import WhisperModel
+from gateway.errors import JobFault
+from gateway.job import RecognitionJob
+from tests.support import speech_audio
+
+
+class Multilingual:
+    """A library's model that detects Welsh before English before German, in Whisper's form."""
+
+    supported_languages = ("en", "de", "cy", "not a tag")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        found = [[("<|cy|>", 0.7), ("<|en|>", 0.2), ("<|de|>", 0.1)]]
+        self.model = SimpleNamespace(detect_language=lambda encoded: found)
+
+
+@pytest.fixture
+def multilingual(monkeypatch: pytest.MonkeyPatch) -> WhisperModel:
+    monkeypatch.setattr("faster_whisper.WhisperModel", Multilingual)
+    return WhisperModel("any")
+
+
+def test_languages_are_those_of_the_model_that_have_tags(multilingual: WhisperModel) -> None:
+    assert multilingual.languages == ("en", "de", "cy")
+
+
+def test_the_language_is_detected_among_those_allowed(multilingual: WhisperModel) -> None:
+    for allowed, lang, probability in (
+        ((), "cy", 0.7),
+        (("de", "en-GB"), "en", 2 / 3),
+        (("de", "ja"), "de", 1.0),
+    ):
+        found, certainty = multilingual._language(None, allowed)
+        assert found == lang
+        assert certainty == pytest.approx(probability)
+
+
+def test_a_job_in_a_language_that_the_model_lacks_is_refused(multilingual: WhisperModel) -> None:
+    with pytest.raises(JobFault, match="does not recognise ja, ko"):
+        multilingual._language(None, ("ja", "ko"))
+
+
+def test_the_context_is_as_long_as_the_audio_and_at_most_thirty_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = WhisperModel(str(speech_audio.model()), device="cpu", compute_type="int8")
+    lengths: list[int] = []
+    encode = model._whisper.encode
+
+    def noted(features: Any) -> Any:
+        lengths.append(features.shape[1])
+        return encode(features)
+
+    monkeypatch.setattr(model._whisper, "encode", noted)
+    for seconds in (0.5, 2.0, 30.0):
+        audio = speech_audio.excerpt("two_cities", 0, seconds)
+        model.recognise(RecognitionJob(id="j", audio=audio, langs=("en",)), lambda: True)
+    assert lengths == [600, 800, 3000]
+
+
+def test_an_output_without_tokens_has_no_words() -> None:
+    model = WhisperModel(str(speech_audio.model()), device="cpu", compute_type="int8")
+    assert model._words(None, [], None, 0, 0.0) == ()
