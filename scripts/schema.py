@@ -217,7 +217,7 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
             recogniser="whisper:base",
             rate=8.0,
             burst=10.0,
-            window=60.0,
+            window=50.0,
         ),
     ),
     Ack(id="u12", rev=1, ord=12),

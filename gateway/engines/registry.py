@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from gateway.errors import ClientFault, EngineFault
-from gateway.settings.catalogue import ENGINE_POINTS
+from gateway.settings.setting import ENGINE_POINTS
 from gateway.text import languages
 
 if TYPE_CHECKING:

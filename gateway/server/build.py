@@ -6,6 +6,7 @@ Owns: which parts the settings ask for. Must not know: how the application is se
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from gateway.engines.base.engine import Engine
 from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import GatewayApp, create_app
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage.sqlite import store as sqlite
 
@@ -30,7 +32,8 @@ def build(
     :param guards: the counter that the engine was built with
     :param keyring: keys in force if there is no key file
 
-    Raises `SettingsError` for settings that cannot be used.
+    Raises `SettingsError` for settings that cannot be used, `EngineFault` if what recognises speech
+    is missing.
     """
     join = fleet(settings.redis)
     app = create_app(
@@ -44,7 +47,36 @@ def build(
         coalesce_s=settings.coalesce_ms / 1000,
     )
     join(app.state.hub)
+    listen_to_speech(app.state.hub, settings)
     return app
+
+
+async def start_models(engine: Engine, recognition: RecognitionRunner | None) -> None:
+    """Load the models of an engine and of a recogniser. Raises `EngineFault`."""
+    if recognition is None:
+        await engine.start()
+    else:
+        await asyncio.gather(engine.start(), recognition.recogniser.start())
+
+
+def listen_to_speech(hub: Hub, settings: Settings) -> None:
+    """Give a hub the recogniser that the settings name, if any. Raises `EngineFault`."""
+    if settings.recogniser is None:
+        return
+    from gateway.engines import recognisers
+    from gateway.engines.recognition import voice
+
+    options = recognisers.RecogniserOptions(
+        kind=settings.recogniser,
+        model=settings.recogniser_model,
+        url=settings.recogniser_url,
+        api_key=settings.recogniser_api_key,
+        workers=settings.recogniser_workers,
+        download=settings.recogniser_download,
+    )
+    recogniser = recognisers.build(options)
+    voice.load()
+    hub.recognition = RecognitionRunner(hub, recogniser, voice.VoiceDetector)
 
 
 def fleet(url: str | None) -> Callable[[Hub], None]:

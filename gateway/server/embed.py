@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from gateway.engines.registry import build as build_engine
 from gateway.server.app import GatewayApp
-from gateway.server.build import build
+from gateway.server.build import build, start_models
 from gateway.settings.catalogue import Settings, SettingsError, asks
 
 
@@ -35,6 +35,7 @@ def gateway_app(settings: Settings) -> GatewayApp:
     guards: Counter[tuple[str, str]] = Counter()
     engine = build_engine(settings, guards)
     app = build(settings, engine, guards)
+    recognition = app.state.hub.recognition
 
     @contextlib.asynccontextmanager
     async def parts() -> AsyncIterator[None]:
@@ -43,7 +44,9 @@ def gateway_app(settings: Settings) -> GatewayApp:
             if app.state.store is not None:
                 await app.state.store.open()
                 stack.push_async_callback(app.state.store.close)
-            await engine.start()
+            if recognition is not None:
+                stack.push_async_callback(recognition.aclose)
+            await start_models(engine, recognition)
             yield
 
     app.parts = parts

@@ -26,6 +26,7 @@ from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, S
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.runtime.gc_tuning import STEPS_S, GarbageCollector
 from gateway.server.runtime.hub import Hub
+from gateway.server.speech_metrics import SpeechCollector
 from gateway.storage.base import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
@@ -100,6 +101,7 @@ class Metrics:
         """
         self.registry.register(_HubCollector(hub, guards))
         self.registry.register(_FleetCollector(hub))
+        self.registry.register(SpeechCollector(hub))
 
     def add_authenticator(self, authenticator: Authenticator) -> None:
         """Read the authenticator's counters at every scrape."""

@@ -1,8 +1,8 @@
 """Catalogue of all settings of the gateway.
 
 Owns: the `Settings` struct, whose docstrings are also the texts of ``--help`` and of
-``docs/reference/settings.md``, and the types and names of settings. Must not know: where values
-come from, what a setting is used for.
+``docs/reference/settings.md``, and their types. Must not know: where values come from, what a
+setting is used for.
 
 The setting ``max_num_seqs`` is the flag ``--max-num-seqs``, the variable ``GATEWAY_MAX_NUM_SEQS``
 and the key ``max_num_seqs`` of a TOML file.
@@ -10,12 +10,9 @@ and the key ``max_num_seqs`` of a TOML file.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -26,10 +23,8 @@ from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
-
-PREFIX = "GATEWAY_"
-"""Prefix of the environment variables."""
-
+from gateway.settings.setting import UNBOUNDED, Setting, rows
+from gateway.settings.setting import SettingsError as SettingsError
 
 CONFIG = "GATEWAY_CONFIG"
 """Variable with the path of the TOML file, like ``--config``."""
@@ -40,32 +35,10 @@ KEY = "GATEWAY_KEY"
 gateway."""
 
 
-_UNBOUNDED = 2**31 - 1
-"""Upper bound of numbers that need none: the largest that fits into 32 bits with a sign."""
-
-
-Count = Annotated[int, Meta(ge=1, le=_UNBOUNDED)]
+Count = Annotated[int, Meta(ge=1, le=UNBOUNDED)]
 
 
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
-
-
-# People write switches in many ways, and shells have no booleans.
-_SWITCHES = {"on": True, "yes": True, "off": False, "no": False}
-"""Spellings of a switch in addition to true, false, 1 and 0, which msgspec reads."""
-
-
-ENGINES = ("ctranslate2", "openai", "scripted", "vllm")
-"""Engines of this package."""
-
-
-ENGINE_POINTS = "caption_gateway.engines"
-"""Group of the entry points with which other packages offer engines. The name of an entry point is
-a value of the setting ``engine``; `gateway.engines.registry` says what it refers to."""
-
-
-class SettingsError(ValueError):
-    """A setting cannot be used. The message says which one, where it was set and what to do."""
 
 
 class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store: str | None = None
     """Storage that keeps rooms over a restart: ``sqlite:PATH`` for a database file. Default:
     nothing is written to disk."""
-    keep_s: Annotated[float, Meta(ge=0, le=_UNBOUNDED)] = 0.0
+    keep_s: Annotated[float, Meta(ge=0, le=UNBOUNDED)] = 0.0
     """Seconds for which the store keeps a room after it has ended. By default it is deleted at
     once."""
 
@@ -272,6 +245,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``scripted``: share of translations that fail, from 0 to 1. Every tenth failure stops the
     engine."""
 
+    recogniser: Literal["whisper", "openai", "scripted"] | None = None
+    """Recogniser of speech: ``whisper`` runs in this process, ``openai`` uses a server with
+    ``/v1/audio/transcriptions``, and ``scripted`` hears the same words in any sound, for tests. It
+    needs the extra ``speech``. Default: none, so clients send text."""
+    recogniser_model: str | None = None
+    """``whisper``: directory of a Whisper model in CTranslate2's form, or its name, such as
+    ``small``. ``openai``: its name on the server."""
+    recogniser_download: bool = False
+    """``whisper``: download a model that is named and is not on this machine."""
+    recogniser_workers: Count = 1
+    """``whisper``: recognitions at once, each in a thread. More serve more speakers if there are
+    CPU cores for them."""
+    recogniser_url: str | None = None
+    """``openai``: base URL of the server of the recogniser, such as
+    ``http://127.0.0.1:8002/v1``."""
+    recogniser_api_key: str | None = None
+    """``openai``: API key of that server. Prefer the variable: other users of the machine can read
+    flags."""
+
     engines: tuple[EngineTable, ...] = ()
     limits: Limits = field(default_factory=Limits)
     flow: StreamingOptions = field(default_factory=StreamingOptions)
@@ -301,97 +293,26 @@ class Group(msgspec.Struct, frozen=True):
 
 
 GROUPS = (
-    Group("limit_", Limits, Meta(gt=0, le=_UNBOUNDED)),
+    Group("limit_", Limits, Meta(gt=0, le=UNBOUNDED)),
     Group("pace_", PartialTiming, Meta(ge=0, le=1000)),
     Group("cut_", SegmentLengths, Meta(ge=0, le=1000)),
     Group("stable_", StabilityRules, Meta(ge=0, le=1000)),
 )
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Description of one setting: a field of `Settings` or of a `Group`."""
-
-    name: str
-    type: Any
-    default: Any
-    doc: str
-
-    @property
-    def flag(self) -> str:
-        """Flag of the command line. A table is given entry by entry: ``--vllm-arg key=value``."""
-        return "--" + self.name.replace("_", "-") + ("-arg" if self.table else "")
-
-    @property
-    def variable(self) -> str:
-        """Environment variable."""
-        return PREFIX + self.name.upper()
-
-    @property
-    def table(self) -> bool:
-        """True if the value is a table of further keys and values."""
-        return isinstance(self.default, dict)
-
-    @property
-    def secret(self) -> bool:
-        """True if the value must not be shown."""
-        return self.name.endswith("_key")
-
-    @property
-    def boolean(self) -> bool:
-        """True if the value is a switch."""
-        return any(isinstance(one, msgspec.inspect.BoolType) for one in _alternatives(self.type))
-
-    @property
-    def wanted(self) -> str:
-        """Description of the allowed values."""
-        if self.name in ("engine", "fallback"):
-            own = ", ".join(f"`{one}`" for one in self._engines)
-            return f"one of {own}, or the name of an engine of an installed package"
-        return " or ".join(_words(kind) for kind in _alternatives(self.type))
-
-    def read(self, value: object, origin: str) -> Any:
-        """Return ``value`` converted to the type of the setting.
-
-        Raises `SettingsError` if that is impossible. The message names ``origin``.
-        """
-        given = value
-        try:
-            if isinstance(value, str):
-                if self.table:
-                    value = msgspec.json.decode(value)
-                elif self.boolean:
-                    value = _SWITCHES.get(value.lower(), value)
-            read = msgspec.convert(value, self.type, strict=False)
-            if self.name in ("engine", "fallback") and read not in (None, *self._engines):
-                # The entry points are read only for other names, because that takes milliseconds.
-                metadata.entry_points(group=ENGINE_POINTS)[read]
-            return read
-        except (ValueError, KeyError) as exc:  # msgspec's errors are ValueErrors
-            # A message may end up in a log, so it must not contain a secret.
-            shown = "its present value" if self.secret else repr(given)[:80]
-            raise SettingsError(f"{origin} cannot be {shown}: it is {self.wanted}.") from exc
-
-    @property
-    def _engines(self) -> Sequence[str]:
-        """Engines of this package that the setting may name. vLLM as a fallback would need a GPU
-        that does nothing.
-        """
-        return [one for one in ENGINES if (self.name, one) != ("fallback", "vllm")]
-
-
 @cache
 def table() -> Mapping[str, Setting]:
     """Return all settings by name, in the order of the documentation."""
-    rows = [*_rows(Settings)]
+    found = rows(Settings)
     for group in GROUPS:
-        rows += _rows(group.struct, group.prefix, group.meta)
-    return {row.name: row for row in rows if row.name not in ("engines", "limits", "flow")}
+        found += rows(group.struct, group.prefix, group.meta)
+    return {row.name: row for row in found if row.name not in ("engines", "limits", "flow")}
 
 
 @cache
 def engine_table() -> Mapping[str, Setting]:
     """Return the keys of an ``[[engine]]`` table by name."""
-    own = {row.name: row for row in _rows(EngineTable) if row.name != "settings"}
+    own = {row.name: row for row in rows(EngineTable) if row.name != "settings"}
     return own | {name: table()[name] for name in OF_AN_ENGINE}
 
 
@@ -439,61 +360,3 @@ def refuse_two_stores(settings: Settings) -> None:
     """Raise `SettingsError` if rooms would be kept in two places."""
     if settings.redis is not None and settings.store is not None:
         raise SettingsError("--redis cannot be combined with --store: rooms are kept in Redis.")
-
-
-def _rows(
-    struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = None
-) -> list[Setting]:
-    """Return the settings of the fields of a struct."""
-    docs = _docstrings(struct)
-    rows = []
-    for one in msgspec.structs.fields(struct):
-        default = one.default if one.default is not msgspec.NODEFAULT else {}
-        kind = one.type if meta is None else Annotated[one.type, meta]
-        doc = docs.get(one.name, "")
-        rows.append(Setting(name=prefix + one.name, type=kind, default=default, doc=doc))
-    return rows
-
-
-def _docstrings(struct: type) -> dict[str, str]:
-    """Return the string below each field. It is read from the source, since Python does not keep
-    it.
-    """
-    # `inspect` finds the source in a wheel as well, but not in a frozen executable.
-    body = ast.parse(inspect.getsource(struct)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    docs = {}
-    for one, below in zip(body.body, body.body[1:], strict=False):
-        match one, below:
-            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                docs[name] = " ".join(text.split())
-    return docs
-
-
-def _alternatives(kind: Any) -> list[Any]:
-    """Return the types of a union, or a single type, without None."""
-    info = msgspec.inspect.type_info(kind)
-    kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
-    return [one for one in kinds if not isinstance(one, msgspec.inspect.NoneType)]
-
-
-def _words(kind: msgspec.inspect.Type) -> str:
-    """Return a description of the allowed values of a type."""
-    match kind:
-        case msgspec.inspect.BoolType():
-            return "`true` or `false`"
-        case msgspec.inspect.LiteralType(values=values):
-            return "one of " + ", ".join(f"`{one}`" for one in values)
-        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
-            whole = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
-            low = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}"
-            high = f" to {kind.le:g}" if kind.le is not None and kind.le < _UNBOUNDED else ""
-            return f"{whole} {low}{high}"
-        case msgspec.inspect.StrType(min_length=int(least)):
-            return f"text of at least {least} characters"
-        case msgspec.inspect.DictType():
-            return "a table"
-        case msgspec.inspect.VarTupleType():
-            return "a list of pairs of languages"
-        case _:
-            return "text"

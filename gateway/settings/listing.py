@@ -15,12 +15,12 @@ from gateway.settings.catalogue import (
     CONFIG,
     OF_AN_ENGINE,
     EngineTable,
-    Setting,
     engine_table,
     table,
     value,
 )
 from gateway.settings.loading import LoadedSettings
+from gateway.settings.setting import Setting
 
 
 def as_text(loaded: LoadedSettings) -> str:

@@ -29,13 +29,13 @@ from gateway.settings.catalogue import (
     CONFIG,
     GROUPS,
     KEY,
-    PREFIX,
     EngineTable,
     Settings,
     SettingsError,
     engine_table,
     table,
 )
+from gateway.settings.setting import PREFIX
 from gateway.text import languages
 
 

@@ -12,6 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.core.session.quota import Account
+from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.engines.registry import build
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.wrappers.fallback import FallbackEngine
@@ -23,8 +24,10 @@ from gateway.server.fleet.join import join_fleet
 from gateway.server.metrics import Metrics
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.settings.catalogue import Settings
 from gateway.storage.sqlite.store import SqliteStore
+from tests.support.hearing import Loudness
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (\w+) \| (.+) \|$", re.MULTILINE)
@@ -47,6 +50,8 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     metrics: Metrics = app.state.metrics
     hub: Hub = app.state.hub
     join_fleet(hub, "redis://localhost")  # nothing connects before the start
+    runner = hub.recognition = RecognitionRunner(hub, ScriptedRecogniser(), Loudness)
+    runner.jobs["done"] = 1
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     hub.ledger.accounts["acme"] = Account()

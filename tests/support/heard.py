@@ -106,7 +106,7 @@ class HandService:
             recogniser="by hand",
             rate=self.meeting.limits.audio_rate,
             burst=self.meeting.limits.audio_burst,
-            window=60.0,
+            window=50.0,
         )
 
     def open(self, stream: AudioStream) -> HandWorker:

@@ -29,7 +29,7 @@ from typing import Any
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build as build_engine
 from gateway.errors import redacted
-from gateway.server.build import build
+from gateway.server.build import build, start_models
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate
 from gateway.server.process.console import announcement, say, show_progress
@@ -37,6 +37,7 @@ from gateway.server.process.listener import descriptors, inherited, listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
+from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
@@ -62,6 +63,7 @@ class GatewayProcess:
     store: Store | None = None
     collector: GarbageCollector | None = None
     invitation: lan.Invitation | None = None
+    recognition: RecognitionRunner | None = None
 
     async def run(self) -> int:
         """Serve until the server has to exit; return the exit status.
@@ -74,6 +76,8 @@ class GatewayProcess:
                 self.collector.start()
                 stack.callback(self.collector.stop)
             stack.push_async_callback(self.engine.aclose)
+            if self.recognition is not None:
+                stack.push_async_callback(self.recognition.aclose)
             if self.store is not None:  # before the first client connects
                 await self.store.open()
                 stack.push_async_callback(self.store.close)
@@ -84,7 +88,7 @@ class GatewayProcess:
     async def _serve(self) -> None:
         """Start the engine and serve, until the server has to exit or the engine fails."""
         server = self.server
-        starting = asyncio.create_task(self.engine.start())
+        starting = asyncio.create_task(start_models(self.engine, self.recognition))
         if self.settings.reuse_port:
             # The kernel gives connections to every process that listens, ready or not.
             server.after = starting
@@ -172,7 +176,14 @@ def _serve_on(listener: socket.socket, settings: Settings, *, shared: bool) -> i
         signalled=partial(watchdog.begin, settings.drain_s + LAST_S),
     )
     process = GatewayProcess(
-        server, engine, listener, settings, app.state.store, collector, invitation
+        server,
+        engine,
+        listener,
+        settings,
+        app.state.store,
+        collector,
+        invitation,
+        app.state.hub.recognition,
     )
     try:
         with (

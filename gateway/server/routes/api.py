@@ -246,9 +246,12 @@ async def readyz(request: Request) -> Response:
     hub = _hub(request)
     status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
     if status == Health.READY.value and not hub.ready:
-        # The other gateways cannot be reached, or are of a version that this one cannot talk to.
-        compatible = hub.fleet is None or hub.fleet.link.compatible
-        status = "alone" if compatible else "incompatible"
+        if hub.recognition is not None and hub.recognition.starting:
+            status = Health.STARTING.value
+        else:
+            # The other gateways cannot be reached, or are of another version.
+            compatible = hub.fleet is None or hub.fleet.link.compatible
+            status = "alone" if compatible else "incompatible"
     body: dict[str, object] = {
         "status": status,
         "engine": hub.engine.name,
@@ -258,6 +261,9 @@ async def readyz(request: Request) -> Response:
     engines = {name: part.health.value for name, part in parts(hub.engine).items()}
     if len(engines) > 1:
         body["engines"] = engines
+    if hub.recognition is not None:
+        recogniser = hub.recognition.recogniser
+        body["recogniser"] = {"name": recogniser.name, "status": recogniser.health.value}
     return reply(body, 200 if hub.ready else 503)
 
 

@@ -136,7 +136,10 @@ class Hub:
     def ready(self) -> bool:
         """Readiness to translate a new utterance."""
         linked = self.fleet is None or self.fleet.link.connected
-        return self.phase is HubPhase.OPEN and self.engine.health is Health.READY and linked
+        # A recogniser that fails later refuses audio only, and text is still translated.
+        deaf = self.recognition is not None and self.recognition.starting
+        ready = self.engine.health is Health.READY and linked and not deaf
+        return self.phase is HubPhase.OPEN and ready
 
     def stopping(self) -> bool:
         """Tell whether the end has begun. No property, because it changes during an ``await``."""

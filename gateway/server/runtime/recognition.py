@@ -87,12 +87,19 @@ class RecognitionRunner:
         """Sum of these times in seconds."""
         self.hub = hub
         self.voice = voice
+        self._loaded = False
         self.pool = ThreadPoolExecutor(1, "audio", initializer=_yield_to_others)
         self._waiting: dict[str, tuple[RecognitionJob, StreamWorker]] = {}
         self._turns = {True: JobTurns(), False: JobTurns()}  # by `RecognitionJob.final`
 
     def __repr__(self) -> str:
         return f"<RecognitionRunner {self.recogniser.name}, {len(self.streams)} streams>"
+
+    @property
+    def starting(self) -> bool:
+        """True until the recogniser is loaded for the first time. It may start again later."""
+        self._loaded = self._loaded or self.recogniser.health is not Health.STARTING
+        return not self._loaded
 
     @property
     def queued(self) -> int:

@@ -28,10 +28,11 @@ import msgspec
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
-from gateway.server.build import build
+from gateway.server.build import build, start_models
 from gateway.server.process.listener import descriptors, listen
 from gateway.server.process.logs import formatter
 from gateway.server.process.server import GatewayServer, configure
+from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure, refuse_two_stores
 from gateway.settings.loading import load
@@ -136,14 +137,20 @@ class PluginGateway:
         end, self._client.shutdown = self._client.shutdown, self._shutdown
         self._end_client: Callable[..., None] = end
         self._serving = self._loop.create_task(
-            self._serve(self.server, engine, app.state.store, listener), name="gateway"
+            self._serve(self.server, engine, app.state.hub.recognition, app.state.store, listener),
+            name="gateway",
         )
         self._serving.add_done_callback(self._serving_ended)
         address = f"{settings.host}:{listener.getsockname()[1]}"
         log.info("serving on %s", address)
 
     async def _serve(
-        self, server: GatewayServer, engine: Engine, store: Store | None, listener: socket.socket
+        self,
+        server: GatewayServer,
+        engine: Engine,
+        recognition: RecognitionRunner | None,
+        store: Store | None,
+        listener: socket.socket,
     ) -> None:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(listener.close)
@@ -151,7 +158,9 @@ class PluginGateway:
             if store is not None:
                 await store.open()
                 stack.push_async_callback(store.close)
-            starting = asyncio.create_task(engine.start())
+            if recognition is not None:
+                stack.push_async_callback(recognition.aclose)
+            starting = asyncio.create_task(start_models(engine, recognition))
             stack.push_async_callback(_cancel, starting)
             server.after = starting
             await server.serve(sockets=[listener])

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import httpx2 as httpx
 import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,7 +17,8 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, JobFault
 from gateway.job import RecognitionJob
 from gateway.limits import Limits
-from tests.support.hearing import hearing, packets, pieces, tone
+from gateway.server.runtime.recognition import RecognitionRunner
+from tests.support.hearing import Loudness, hearing, packets, pieces, tone
 from tests.support.live import Live, running, until
 
 Event = dict[str, Any]
@@ -226,6 +228,21 @@ async def test_audio_is_refused_while_the_recogniser_is_gone() -> None:
         error = await wait_for(socket, "error")
         assert (error["code"], error["retry"]) == ("engine_unavailable", True)
         await socket.close()
+
+
+async def test_a_gateway_is_ready_once_its_recogniser_is_and_stays_so() -> None:
+    async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
+        recogniser = ScriptedRecogniser()
+        live.hub.recognition = RecognitionRunner(live.hub, recogniser, Loudness)
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "starting")
+        assert answer.json()["recogniser"] == {"name": "scripted", "status": "starting"}
+        await recogniser.start()
+        assert (await http.get("/readyz")).status_code == 200
+        recogniser.die()
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["recogniser"]["status"]) == (200, "dead")
+        await live.hub.recognition.aclose()
 
 
 async def test_a_fault_of_the_gateways_own_code_ends_only_the_stream(
