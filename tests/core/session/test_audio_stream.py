@@ -235,3 +235,22 @@ def test_too_long_a_text_is_refused_by_name() -> None:
     error = one(Error, peer.events())
     assert (error.code, error.id) == (ErrorCode.TOO_LONG, "a1-1")
     assert only(Final, room.log) == []
+
+
+def test_after_a_fault_of_the_gateway_the_client_may_begin_again() -> None:
+    room = Meeting()
+    peer, worker = speaking(room)
+    worker.stream.abandon(room.now)
+    assert worker.closed
+    assert codes(peer.events()) == ["internal"]
+    assert codes(peer.frame(HALF)) == ["audio_off"]
+    assert codes(peer.send("audio", codec="pcm_s16le")) == []
+    assert peer.frame(HALF) == []
+
+
+def test_growing_speech_in_a_language_that_cannot_be_translated_is_not_shown() -> None:
+    room = Meeting()
+    peer, worker = speaking(room, **{"from": "auto"})
+    heard = Heard(utterance=1, text="hej", lang="sv", t0=0.0, t1=1.0, final=False)
+    worker.stream._act(Decisions(heard=(heard,)), room.now)
+    assert peer.events() == []
