@@ -1,19 +1,19 @@
 // Speech of a microphone that Chromium plays from a file, recognised by the gateway.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
 import { chromium } from "playwright-core";
 
-import { captions, connected, newRoom, open, picture } from "./fixtures.js";
+import { captions, connected, hasCaption, newRoom, open, picture } from "./fixtures.js";
 
 const RATE = 16_000;
 const SPOKEN_S = 6;
-const environment = {};
+const PYTHON = process.env.GATEWAY_PYTHON ?? "python3";
 
 /** Return a WAV file of syllables, four in a second, and of a silence after them. */
 function syllables() {
@@ -42,35 +42,43 @@ function syllables() {
   return file;
 }
 
-before(async () => {
-  const python = process.env.GATEWAY_PYTHON ?? "python3";
-  environment.gateway = spawn(python, ["-m", "tests.support.speech_gateway"], { stdio: ["ignore", "ignore", "pipe"] });
-  environment.address = await new Promise((resolve, reject) => {
-    let printed = "";
-    environment.gateway.stderr.on("data", (text) => {
-      const found = /http:\/\/\S+/.exec(printed += text);
-      if (found) resolve(found[0]);
+/** Run `check` with a gateway that recognises speech, and a browser whose microphone plays a file. */
+async function withMicrophone(file, recogniser, check) {
+  const gateway = spawn(PYTHON, ["-m", "tests.support.speech_gateway", recogniser], { stdio: ["ignore", "ignore", "pipe"] });
+  let browser;
+  try {
+    const address = await new Promise((resolve, reject) => {
+      let printed = "";
+      gateway.stderr.on("data", (text) => {
+        const found = /http:\/\/\S+/.exec(printed += text);
+        if (found) resolve(found[0]);
+      });
+      gateway.once("exit", () => reject(new Error(`The gateway did not start: ${printed}`)));
     });
-    environment.gateway.once("exit", () => reject(new Error(`The gateway did not start: ${printed}`)));
-  });
-  environment.browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-dev-shm-usage", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
-           `--use-file-for-fake-audio-capture=${syllables()}%noloop`],
-  });
-});
+    browser = await chromium.launch({
+      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      args: ["--no-sandbox", "--disable-dev-shm-usage", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
+             `--use-file-for-fake-audio-capture=${file}%noloop`],
+    });
+    await check({ browser, address });
+  } finally {
+    await browser?.close();
+    gateway.kill("SIGKILL");
+  }
+}
 
-after(async () => {
-  await environment.browser?.close();
-  environment.gateway?.kill("SIGKILL");
-});
-
-test("a microphone is captioned in three languages on another page", async () => {
+/** Open a reader of three languages and a speaker, and press the speaker's microphone. */
+async function speak(environment) {
   const name = newRoom();
   const reader = await connected(await open(environment, `/?room=${name}&role=view&to=de,fr,es`));
   const speaker = await connected(await open(environment, `/?room=${name}&to=de`, { permissions: ["microphone"] }));
   await speaker.getByRole("button", { name: "Speak" }).click();
   await speaker.getByText("Listening (English). The sound goes to this gateway alone.").waitFor();
+  return { reader, speaker };
+}
+
+test("a microphone is captioned in three languages on another page", () => withMicrophone(syllables(), "scripted", async (environment) => {
+  const { reader, speaker } = await speak(environment);
   await speaker.waitForFunction(() => document.querySelector("#mic-level").value > 0.1);
   await speaker.locator(".source", { hasText: "We meet" }).first().waitFor();
   await picture(speaker, "microphone");
@@ -88,4 +96,16 @@ test("a microphone is captioned in three languages on another page", async () =>
   assert.deepEqual([...new Set(shown.map(([lang]) => lang))].sort(), ["de", "es", "fr"]);
   assert.ok(shown.every(([lang, text]) => text.startsWith(`[${lang}] `)), JSON.stringify(shown));
   assert.deepEqual([...speaker.faults, ...reader.faults], []);
+}));
+
+test("a real recording is recognised by a real model while it is spoken", () => {
+  const find = "from benchmarks.speech import material; print(material._package('moonshine_voice') / 'assets' / 'beckett.wav')";
+  const recording = execFileSync(PYTHON, ["-c", find]).toString().trim();
+  return withMicrophone(recording, "whisper", async (environment) => {
+    const { reader, speaker } = await speak(environment);
+    for (const lang of ["de", "fr", "es"]) await hasCaption(reader, lang, /ever failed/i);
+    await hasCaption(reader, "de", /better/i);
+    await picture(reader, "real-speech");
+    assert.deepEqual([...speaker.faults, ...reader.faults], []);
+  });
 });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import re
 import shutil
 import wave
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 
 from gateway.client import Captions, connect
+from gateway.job import SAMPLE_RATE
 from gateway.protocol.audio import HeardSpeech
 from gateway.protocol.messages import Final, Source
+from tests.support import speech_audio, speech_gateway
 from tests.support.command import run
 from tests.support.hearing import hearing, tone
 from tests.support.live import running
@@ -33,6 +36,17 @@ def pieces(pcm: bytes) -> list[str]:
 
 SPOKEN = pieces(tone(SPOKEN_S, RATE) + bytes(2 * RATE * 2))
 """Speech, and two seconds of silence."""
+
+
+def wav(pcm: bytes, rate: int) -> bytes:
+    """Return PCM of one channel as a WAV file."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(rate)
+        out.writeframes(pcm)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
@@ -59,14 +73,8 @@ async def test_a_recording_of_the_python_client_is_captioned(codec: Any) -> None
 async def test_a_file_becomes_subtitles_in_all_languages(
     tmp_path: Path, bare: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(RATE)
-        out.writeframes(bytes(RATE) + tone(SPOKEN_S, RATE) + bytes(RATE))
     sound, saved = tmp_path / "talk.wav", tmp_path / "talk.srt"
-    sound.write_bytes(file.getvalue())
+    sound.write_bytes(wav(bytes(RATE) + tone(SPOKEN_S, RATE) + bytes(RATE), RATE))
     options = ("--from", "en", "--to", "de,fr", "--save", str(saved))
     async with running() as live, hearing(live):
         status = await asyncio.to_thread(run, "listen", sound, "--url", live.ws, *options)
@@ -76,6 +84,22 @@ async def test_a_file_becomes_subtitles_in_all_languages(
     for lang in ("de", "fr"):
         text = saved.with_suffix(f".{lang}.srt").read_text("utf-8")
         assert f"[{lang}] We meet again" in text.replace("\n", " ")
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+async def test_a_real_recording_becomes_subtitles_by_a_real_model(
+    tmp_path: Path, bare: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound, saved = tmp_path / "beckett.wav", tmp_path / "beckett.vtt"
+    sound.write_bytes(wav(speech_audio.recording("beckett"), SAMPLE_RATE))
+    options = ("--from", "en", "--to", "de,fr", "--save", str(saved))
+    speech_audio.model()
+    async with running() as live, speech_gateway.whisper(live):
+        status = await asyncio.to_thread(run, "listen", sound, "--url", live.ws, *options)
+    assert status == 0
+    words = re.findall(r"[a-z']+", saved.read_text("utf-8").lower())
+    assert {"ever", "tried", "failed", "no", "matter", "better"} <= set(words)
+    assert "[fr]" in saved.with_suffix(".fr.vtt").read_text("utf-8")
 
 
 async def test_openai_python_transcribes_and_translates() -> None:

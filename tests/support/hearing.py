@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gateway.core.recognition.timing import FRAME, FRAME_BYTES
 from gateway.engines.recognition.base import Recogniser
 from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.job import SAMPLE_RATE
-from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.recognition import RecognitionRunner, Voice
 from tests.support.live import Live
 
 LOUD = 500
@@ -34,11 +34,14 @@ class Loudness:
 
 @contextlib.asynccontextmanager
 async def hearing(
-    live: Live, recogniser: Recogniser | None = None
+    live: Live, recogniser: Recogniser | None = None, detector: Callable[[], Voice] | None = None
 ) -> AsyncIterator[RecognitionRunner]:
-    """Let a gateway recognise speech until the block ends, by default by a scripted recogniser."""
+    """Let a gateway recognise speech until the block ends, by default by a scripted recogniser.
+
+    :param detector: returns the detector of voice of a stream; default: `Loudness`
+    """
     recogniser = recogniser or ScriptedRecogniser()
-    runner = live.hub.recognition = RecognitionRunner(live.hub, recogniser, Loudness)
+    runner = live.hub.recognition = RecognitionRunner(live.hub, recogniser, detector or Loudness)
     await recogniser.start()
     try:
         yield runner
