@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,8 +92,6 @@ class Translator:
     """
 
     def __init__(self, engine: Engine) -> None:
-        # Jobs of many utterances share a batch here, while a speaker with one language is alone.
-        checkpoint.CHECKED_JOBS = 64
         self.profile = engine.profile
         self.asked = 0
         self._engine = engine
@@ -400,13 +399,22 @@ async def main() -> None:
     parser.add_argument("--token-ms", type=float, default=8.0, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
     parser.add_argument("--limit", type=int, help="only the first utterances of each file")
+    parser.add_argument("--sample", type=int, help="only so many of each file, drawn at random")
+    parser.add_argument("--least", type=int, default=1, help="fewest words of an utterance")
+    parser.add_argument("--no-checks", action="store_true", help="check no draft")
     parser.add_argument("--json", type=Path, help="write all figures")
     args = parser.parse_args()
+    # Jobs of many utterances share a batch here, while a speaker with one language is alone.
+    checkpoint.CHECKED_JOBS = 0 if args.no_checks else 64
     flows = settings(args.vary, product=args.product)
     costs = Costs(args.first_ms / 1000, args.token_ms / 1000)
     meetings: list[tuple[list[ScriptUtterance], list[str]]] = []
     for file in args.files:
         said = load(file, seed=args.seed)[: args.limit]
+        said = [one for one in said if len(one.text.split()) >= args.least]
+        if args.sample:
+            Random(3).shuffle(said)
+            said = said[: args.sample]
         known = dict.fromkeys(lang for one in said for lang in one.references)
         to = [lang for lang in known if not args.to or lang in args.to.split(",")]
         if to:
