@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from tests.engines.conftest import STARTS, Subject
 from tests.engines.reading import LONG, chunks, job, read
 from tests.engines.vllm_factory import make_vllm, require
 from tests.support.models import tiny_llama
+
+PATIENCE = 120.0
+"""Seconds until a test is taken to hang. Some of them make dozens of translations."""
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -36,7 +40,7 @@ def subject(model: Path) -> Iterator[Subject]:
 
 
 def try_on(subject: Subject, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-    subject.run(work(subject.engine))
+    subject.run(work(subject.engine), PATIENCE)
 
 
 def with_ids(found: list[Chunk]) -> tuple[str, list[int]]:
@@ -60,7 +64,7 @@ def changed(text: str, chance: random.Random) -> str:
 def test_drafts_of_many_jobs_at_once_change_no_translation(subject: Subject) -> None:
     async def work(engine: VllmEngine) -> None:
         chance = random.Random(1)
-        sources = [LONG[: 20 + 7 * n] for n in range(8)]
+        sources = [LONG[: 20 + 9 * n] for n in range(4)]
         plain = [with_ids(await chunks(engine, job(f"p{n}", s))) for n, s in enumerate(sources)]
         jobs = [
             job(f"d{n}-{turn}", source, draft=changed(text, chance), prefix_ids=tuple(ids))
@@ -143,6 +147,12 @@ def test_vllm_is_told_nothing_of_drafts_if_something_excludes_them(
     assert "async_scheduling is set" in caplog.messages[-1]
     monkeypatch.setattr(drafts, "pays", lambda: True)
     assert api.draft_options(given)["compilation_config"]["cudagraph_mode"] == "FULL"
+    hybrid = SimpleNamespace(create_model_config=lambda: SimpleNamespace(is_hybrid=True))
+    with monkeypatch.context() as patch:
+        vllm = SimpleNamespace(AsyncEngineArgs=lambda **_: hybrid, __version__="0.33")
+        patch.setattr(api, "vllm", vllm)
+        assert api.draft_options(given) == {}
+        assert "cannot go back" in caplog.messages[-1]
     monkeypatch.setattr(drafts, "why_unsupported", lambda: "it is another one")
     assert api.draft_options(given) == {}
     assert "it is another one" in caplog.messages[-1]
