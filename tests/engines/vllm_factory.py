@@ -55,7 +55,7 @@ def make_vllm(model_dir: Path, profile: Profile | None = None, **settings: Any) 
     vLLM's kernels for CPUs know no attention heads smaller than 32: ``tiny_llama(dir, head=32)``.
     """
     require()
-    given = SETTINGS | {"drafts": True} | settings
+    given = SETTINGS | settings
     options = {key: given.pop(key) for key in VllmOptions.__struct_fields__ if key in given}
     return Forking(model_dir, profile or profiles.load("embedded"), VllmOptions(**options), **given)
 

@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def subject(model: Path) -> Iterator[Subject]:
-    subject = Subject(lambda: nullcontext(make_vllm(model)), STARTS["vllm"])
+    subject = Subject(lambda: nullcontext(make_vllm(model, drafts=True)), STARTS["vllm"])
     yield subject
     subject.close()
 
