@@ -79,7 +79,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     reset: bool = False
     """All earlier chunks are void, because a second attempt begins."""
     flags: tuple[str, ...] = ()
-    """Doubts about the whole output, such as a missing number. Only the last chunk has them."""
+    """Doubts about the whole output, such as a missing number. Only the last chunk has them. It may
+    have no text."""
     ids: tuple[int, ...] = ()
     """Token ids, from engines in this process only. Those of all chunks together spell the job's
     forced prefix and the output; the first chunk has the ids of the prefix. A chunk's own ids need

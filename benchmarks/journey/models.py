@@ -75,7 +75,9 @@ class Sink:
     def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
         raise AssertionError("no job has a draft")
 
-    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+    def end(
+        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+    ) -> None:
         self.made += rest
         self.fault = self.fault or fault
 

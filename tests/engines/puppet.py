@@ -18,6 +18,7 @@ class Puppet:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.rest = ""
+        self.unsure = False
         self._tokens = threading.Semaphore(0)
         self._texts: list[tuple[str, str | None]] = []
 
@@ -45,7 +46,7 @@ class Puppet:
                 if text == END or sink.step(text, [len(text)]) or text.endswith(".")
             ]
             for sink in ended:
-                sink.end(self.rest)
+                sink.end(self.rest, unsure=self.unsure)
             sinks = [sink for sink in sinks if sink not in ended]
 
 

@@ -127,6 +127,7 @@ class Caption {
     this.#showNotes([
       ["tag", NOTES[status]?.(caption?.code)],
       ["tag", caption?.edited && "Edited"],
+      ["tag", caption?.unsure && "May be wrong"],
       ["tag term", caption?.termMissing && TERM_MISSING],
       ["tag via", caption?.pivot && `via ${LANGUAGE_NAMES.of(caption.pivot)}`],
     ].filter(([, note]) => note));

@@ -7,8 +7,9 @@
 //                 captions: { [lang]: caption } }
 //   interrupted: the connection ended, so captions that had not begun are not expected any more
 //   position: optional { epochIndex, ord }, where the utterance was shown before a restart
-// A caption:    { stable, draft, status, code, edited, termMissing, pivot }, shown as `stable` followed by `draft`
-//   edited: written by a person; termMissing: lacks a term of the glossary; pivot: language through which it was made
+// A caption:    { stable, draft, status, code, edited, unsure, termMissing, pivot }, shown as `stable` followed by `draft`
+//   edited: written by a person; unsure: the model was unsure of its words;
+//   termMissing: lacks a term of the glossary; pivot: language through which it was made
 //
 // A long utterance is divided into segments. The first keeps the id (`u1`), the next are `u1.2` and
 // `u1.3`; each is an utterance here.
@@ -156,7 +157,8 @@ function applySnapshot(state, { id, ord, lang, text, speaker, final, lines }) {
 function finishedCaption({ text, by, flags }) {
   const pivot = flags?.find((flag) => flag.startsWith("pivot:"))?.slice("pivot:".length);
   const marks = {
-    ...(by === "human" && { edited: true }), ...(flags?.includes("glossary") && { termMissing: true }), ...(pivot && { pivot }),
+    ...(by === "human" && { edited: true }), ...(flags?.includes("unsure") && { unsure: true }),
+    ...(flags?.includes("glossary") && { termMissing: true }), ...(pivot && { pivot }),
   };
   return { ...BLANK, stable: text, status: "final", ...marks };
 }

@@ -310,6 +310,10 @@ class PieceDetokenizer:
             self._begun = bool(text)
         return text
 
+    def flush(self) -> str:
+        """Return no text, because `push` withholds none."""
+        return ""
+
 
 def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield ways to spell ``prefix``, best first: number of hint tokens, and the text after them.

@@ -29,6 +29,7 @@ from weakref import WeakMethod
 from gateway.engines import profiles
 from gateway.engines.base import model_files
 from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
+from gateway.engines.guards.complete_output import Guard
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, redacted
 from gateway.job import Chunk, Job, merged
@@ -114,6 +115,7 @@ class DecodeStream:
         self.mailbox = mailbox
         self.steps: deque[Chunk] = deque()
         self.rest = ""
+        self.flags: tuple[str, ...] = ()
         self.stopped = False
         self.ended = False
         self.fault: GatewayError | None = None
@@ -130,23 +132,29 @@ class DecodeStream:
         self.mailbox.notify(self)
         return self.stopped
 
-    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+    def end(
+        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+    ) -> None:
         if not self.ended:
             self.rest = rest
+            self.flags = (Guard.UNSURE,) if unsure else ()
             self.fault = fault
-            self.ended = True  # set last: the event loop then takes `rest` and `fault` as final
+            self.ended = True  # set last: the event loop then takes the others as final
             self.mailbox.notify(self)
 
-    def take_chunk(self, rest: str = "") -> Chunk | None:
-        """Return the waiting output and ``rest`` as one chunk; None if it has no text yet."""
+    def take_chunk(self, rest: str = "", flags: tuple[str, ...] = ()) -> Chunk | None:
+        """Return the waiting output, ``rest`` and ``flags`` as one chunk; None if it has neither
+        text nor flags yet.
+        """
         chunk = self._withheld
         # A fixed number, because the decode thread may add steps during the loop.
         for _ in range(len(self.steps)):
             chunk = merged(chunk, self.steps.popleft())
-        if rest:
-            chunk = merged(chunk, Chunk(rest, 0))
-        self._withheld = Chunk("", 0) if chunk.text else chunk
-        return chunk if chunk.text else None
+        if rest or flags:
+            chunk = merged(chunk, Chunk(rest, 0, flags=flags))
+        ready = bool(chunk.text or flags)
+        self._withheld = Chunk("", 0) if ready else chunk
+        return chunk if ready else None
 
 
 class CTranslate2Engine(ModelEngine):
@@ -267,10 +275,8 @@ class CTranslate2Engine(ModelEngine):
             # Read first: after it is set no step follows, so that `take_chunk` gets all of them.
             ended = stream.ended
             fault = stream.fault
-            if (
-                fault is None
-                and (chunk := stream.take_chunk(stream.rest if ended else "")) is not None
-            ):
+            last = (stream.rest, stream.flags) if ended else ()
+            if fault is None and (chunk := stream.take_chunk(*last)) is not None:
                 sink.chunk(chunk)
             if ended:
                 if fault is not None and not isinstance(fault, EngineFault):

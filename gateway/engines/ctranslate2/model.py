@@ -20,8 +20,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from gateway.engines.base import model_files
-from gateway.engines.base.tokenizer import SentencePieces, Vocabulary, sentencepiece
-from gateway.engines.ctranslate2.verification import accepted
+from gateway.engines.base.tokenizer import (
+    Detokenizer,
+    PieceDetokenizer,
+    SentencePieces,
+    Vocabulary,
+    sentencepiece,
+)
+from gateway.engines.ctranslate2.verification import accepted, log_prob
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode, GatewayError, JobFault
 from gateway.job import Job
@@ -77,11 +83,14 @@ class DecodeSink(Protocol):
         :param accepted: number of tokens that were accepted, possibly 0
         """
 
-    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+    def end(
+        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+    ) -> None:
         """Receive the end of the job.
 
         :param rest: text that was withheld until the end
         :param fault: why the job could not be completed
+        :param unsure: whether the model was too unsure of its tokens, see `Profile`
         """
 
 
@@ -140,10 +149,10 @@ class DecodeJob:
     :param tokens: the input
     :param limit: most tokens of the output; CTranslate2 knows only the largest limit of the batch
     :param prefix: ids of the forced prefix
-    :param push: returns the text that a token completes
-    :param flush: returns the text that was withheld at the end
+    :param text: spells the output, which follows the forced prefix
     :param start: tokens with which the output of an encoder-decoder begins
     :param draft: ids that the output is likely to begin with
+    :param unsure: mean log probability of the output under which it is unsure; None: never
     """
 
     def __init__(
@@ -152,10 +161,10 @@ class DecodeJob:
         tokens: list[str],
         limit: int,
         prefix: Sequence[int],
-        push: Callable[[Any], str],
-        flush: Callable[[], str] = str,
+        text: Detokenizer | PieceDetokenizer,
         start: Sequence[str] = (),
         draft: Sequence[int] = (),
+        unsure: float | None = None,
     ) -> None:
         self.sink = sink
         self.tokens = tokens
@@ -163,8 +172,11 @@ class DecodeJob:
         self.draft = list(draft[: limit - 1])
         self.left = limit
         self._ids = list(prefix)  # ids that the sink has not received yet
-        self._push = push
-        self._flush = flush
+        self._push: Callable[[Any], str] = text.push
+        self._flush = text.flush
+        self.unsure = unsure
+        self._log_prob = 0.0  # sum of the output's tokens, which may have an end token
+        self._count = 0
 
     # Threads of CTranslate2 call the methods below, which coverage does not measure.
     def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
@@ -176,8 +188,15 @@ class DecodeJob:
             self.end()
         return stop
 
+    def add_log_prob(self, log_prob: float, tokens: int = 1) -> None:  # pragma: no cover
+        """Add the log probability of tokens, whether they have text or end the output."""
+        self._log_prob += log_prob
+        self._count += tokens
+
     def end(self) -> None:  # pragma: no cover
-        self.sink.end(self._flush())
+        least = self.unsure
+        unsure = least is not None and self._log_prob < least * self._count
+        self.sink.end(self._flush(), unsure=unsure)
 
     def accept(self, count: int) -> bool:
         """Pass on the first ``count`` tokens of the draft; return whether this job is to stop."""
@@ -204,6 +223,7 @@ class DecoderModel:
         ids = (self._vocabulary.control(token) for token in profile.stop)
         stop = {id for id in ids if id is not None}
         controls = self._vocabulary.controls
+        scored = any(entry.unsure is not None for entry in batch)
 
         def take(entry: DecodeJob, id: int, *, last: bool = False) -> bool:
             """Pass on one token; return whether this job of the batch is to stop."""
@@ -214,7 +234,10 @@ class DecoderModel:
             return True
 
         def callback(result: Any) -> bool:  # pragma: no cover
-            return take(batch[result.batch_id], result.token_id, last=result.is_last)
+            entry: DecodeJob = batch[result.batch_id]
+            if scored:
+                entry.add_log_prob(result.log_prob)
+            return take(entry, result.token_id, last=result.is_last)
 
         if self._checks(batch):
             batch = [entry for entry, id in self._check(batch) if id is None or not take(entry, id)]
@@ -225,6 +248,7 @@ class DecoderModel:
             include_prompt_in_result=False,
             end_token=list(stop) or None,
             max_length=max(entry.left for entry in batch),
+            return_scores=scored,
             callback=callback,
             **_sampling(profile, batch[0].sink.job),
         )
@@ -250,14 +274,13 @@ class DecoderModel:
             at = len(entry.tokens)
             rows = rows[at - 1 : at + len(entry.draft)]
             count, following = accepted(rows, entry.draft, entry.sink.job.draft_bias)
-            entry.tokens += [token(id) for id in entry.draft[:count]]
-            if entry.accept(count):
-                continue
-            if following < self._width:
-                entry.tokens.append(token(following))
-                yield entry, following
-            else:  # the scores of some models have more columns than the vocabulary has tokens
-                yield entry, None
+            # The scores of some models have more columns than the vocabulary has tokens.
+            ids = entry.draft[:count] + [following] * (following < self._width)
+            if entry.unsure is not None:
+                entry.add_log_prob(log_prob(rows, ids), len(ids))
+            entry.tokens += map(token, ids)
+            if not entry.accept(count):
+                yield entry, following if len(ids) > count else None
 
     def _prepare(self, sink: DecodeSink, profile: Profile) -> DecodeJob:
         job, vocabulary = sink.job, self._vocabulary
@@ -276,7 +299,9 @@ class DecoderModel:
         if job.draft and job.attempt == 1 and _is_greedy(profile, job):
             whole = vocabulary.forced(prompt.prefix + job.draft, job.prefix_ids)
             draft = whole[len(prefix) :] if whole[: len(prefix)] == prefix else []
-        return DecodeJob(sink, tokens, limit, prefix, text.push, text.flush, draft=draft)
+        # A partial is replaced by the next one, and a second attempt is sampled.
+        least = None if job.partial or job.attempt > 1 else profile.unsure
+        return DecodeJob(sink, tokens, limit, prefix, text, draft=draft, unsure=least)
 
 
 class EncoderDecoderModel:
@@ -329,8 +354,8 @@ class EncoderDecoderModel:
         # CTranslate2 adds the end token for models of Marian's converter, but not for others.
         if not self._adds_end:
             source.append(self._end)
-        push = pieces.detokenizer(prefix).push
-        return DecodeJob(sink, source, limit, pieces.ids(prefix), push, start=start)
+        text = pieces.detokenizer(prefix)
+        return DecodeJob(sink, source, limit, pieces.ids(prefix), text, start=start)
 
 
 def _prepare_all(

@@ -1,6 +1,6 @@
 """Verification of a draft: how much of it a model would have decoded by itself.
 
-Owns: the comparison of a draft with the model's scores. Must not know: CTranslate2, jobs, texts.
+Owns: what the model's scores say of a draft. Must not know: CTranslate2, jobs, texts.
 
 The rule is that of speculative decoding with greedy choice (Leviathan et al. 2023,
 https://arxiv.org/abs/2211.17192), with the last translation as the draft and a bias towards it
@@ -27,9 +27,22 @@ def accepted(scores: Any, draft: Sequence[int], bias: float = 0.0) -> tuple[int,
     best = scores.argmax(axis=-1)
     same = best[:-1] == np.asarray(draft, dtype=best.dtype)
     if bias and not same.all():
-        rows = scores[:-1].astype(np.float64)
-        rows = np.exp(rows - rows.max(axis=-1, keepdims=True))
-        rows /= rows.sum(axis=-1, keepdims=True)
+        rows = np.exp(_log_softmax(scores[:-1]))
         same |= rows[np.arange(len(draft)), list(draft)] + bias >= rows.max(axis=-1)
     count = len(draft) if same.all() else int(same.argmin())
     return count, int(best[count])
+
+
+def log_prob(scores: Any, ids: Sequence[int]) -> float:
+    """Return the log probability of ``ids``, the sum of those of its tokens.
+
+    :param scores: logits as in `accepted`, with at least one row for each of ``ids``
+    """
+    rows = _log_softmax(scores[: len(ids)])
+    return float(rows[np.arange(len(ids)), list(ids)].sum())
+
+
+def _log_softmax(scores: Any) -> Any:
+    rows = scores.astype(np.float64)
+    rows -= rows.max(axis=-1, keepdims=True)
+    return rows - np.log(np.exp(rows).sum(axis=-1, keepdims=True))

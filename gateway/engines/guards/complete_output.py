@@ -58,6 +58,7 @@ class Guard(enum.StrEnum):
     # Flagged
     NUMBERS = "numbers"
     URL = "url"
+    UNSURE = "unsure"
 
 
 SHORT_LEAST, SHORT_FROM = 0.25, 40

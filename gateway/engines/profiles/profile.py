@@ -162,6 +162,8 @@ class Profile(
                     They have to differ, because greedy decoding would repeat the same output
     ``server``      ``chat_template_kwargs`` for servers that apply the chat template
     ``max_input``   tokens that prompt and output may take together
+    ``unsure``      mean log probability of an output's tokens under which it is flagged as unsure,
+                    for models whose outputs have been read with theirs
     """
 
     name: str
@@ -193,6 +195,7 @@ class Profile(
     output: Output = Output()
     server: dict[str, bool] = {}
     max_input: int = 512
+    unsure: float | None = None
 
     def __post_init__(self) -> None:
         for key in ("beta", "codes", "names", "zh_names"):

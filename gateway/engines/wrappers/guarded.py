@@ -71,6 +71,7 @@ class GuardedSink(SinkWrapper):
 
     __slots__ = (
         "engine",
+        "flags",
         "guard",
         "has_output",
         "reset_pending",
@@ -96,12 +97,16 @@ class GuardedSink(SinkWrapper):
         self.stopped = False  # the inner engine was told to stop
         self.unchanged = not reset  # nothing is withheld, so an accepted chunk goes on as it is
         self.withheld = Chunk("", 0)  # chunks whose text is withheld, for their counts and ids
+        self.flags: tuple[str, ...] = ()  # of the inner engine
 
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:
             return
         if chunk.reset:
             chunk = self._restart(chunk)
+        if chunk.flags:
+            self.flags = chunk.flags
+            chunk = msgspec.structs.replace(chunk, flags=())
         raw = chunk.text
         try:
             text = self.guard.feed(raw)
@@ -121,6 +126,7 @@ class GuardedSink(SinkWrapper):
         self.reset_pending = self.reset_pending or self.has_output
         self.unchanged = not self.reset_pending
         self.withheld = msgspec.structs.replace(self.withheld, ids=())
+        self.flags = ()
         return msgspec.structs.replace(chunk, reset=False)
 
     def _pass_changed(self, chunk: Chunk, text: str) -> None:
@@ -170,10 +176,11 @@ class GuardedSink(SinkWrapper):
             return
         for hit in guard.hits:
             counts[hit, "trimmed"] += 1
-        for flag in guard.flags:
+        flags = (*guard.flags, *self.flags)
+        for flag in flags:
             counts[flag, "flagged"] += 1
-        if rest or guard.flags:
-            self._send(rest, guard.flags)
+        if rest or flags:
+            self._send(rest, flags)
         elif self.reset_pending:  # a second attempt without output still voids the first
             self.withheld = Chunk("", 0)
             self._send("")

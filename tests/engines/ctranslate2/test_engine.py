@@ -13,6 +13,7 @@ import pytest
 from gateway.engines import profiles
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2.engine import CTranslate2Engine
+from gateway.engines.guards.complete_output import Guard
 from gateway.engines.profiles import Output
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk
@@ -57,6 +58,17 @@ async def test_an_incomplete_character_is_sent_at_the_end(puppet: Puppet, dir: P
     async with started(engine):
         puppet.token("Ja.")
         assert await read(engine, job()) == "Ja.\ufffd"
+
+
+async def test_an_unsure_output_is_flagged_at_its_end(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+    puppet.unsure = True
+
+    async with started(engine):
+        puppet.token("Ja.")
+        found = await chunks(engine, job())
+        assert "".join(chunk.text for chunk in found) == "Ja."
+        assert found[-1].flags == (Guard.UNSURE,)
 
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])

@@ -69,7 +69,10 @@ class Reader:
             self.texts.append(text)
         return 0 < self._stop_after <= len(self.texts)
 
-    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+    def end(
+        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+    ) -> None:
+        self.unsure = unsure
         if rest and len(self.texts) != self._stop_after:
             self.texts.append(rest)
         self.fault = fault
@@ -287,3 +290,22 @@ def test_without_the_package_the_fault_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(EngineFault, match="not installed"):
         load(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("least", "changes", "unsure"),
+    [
+        (0.0, {}, True),
+        (-1e9, {}, False),
+        (None, {}, False),
+        (0.0, {"partial": True}, False),
+        (0.0, {"attempt": 2}, False),
+    ],
+)
+def test_an_output_of_improbable_tokens_is_unsure(
+    least: float | None, changes: dict[str, int | bool], unsure: bool, dir: Path
+) -> None:
+    reader = Reader(msgspec.structs.replace(JOB, **changes))
+    profile = msgspec.structs.replace(EMBEDDED, unsure=least)
+    outputs(load(converted_llama(dir), dir / "cache"), profile, [reader])
+    assert reader.unsure is unsure

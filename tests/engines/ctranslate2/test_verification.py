@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from gateway.engines import profiles
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2 import model as checkpoint
-from gateway.engines.ctranslate2.verification import accepted
+from gateway.engines.ctranslate2.verification import accepted, log_prob
 from gateway.engines.profiles import Sampling
 from gateway.job import Job
 from tests.engines.ctranslate2.test_model import JOBS, OPTIONS, Reader
@@ -62,6 +63,13 @@ def test_an_empty_draft_accepts_nothing_and_names_the_first_token() -> None:
     assert accepted(scores({6: 1.0}), (), 0.2) == (0, 6)
 
 
+def test_the_log_probability_of_several_tokens_is_the_sum_of_theirs() -> None:
+    rows = scores({1: 0.5, 2: 0.5}, {3: 0.25, 4: 0.75}, {5: 1.0})
+    assert log_prob(rows, (2, 3)) == pytest.approx(np.log(0.125), rel=1e-6)
+    assert log_prob(rows + 100.0, (2, 3)) == pytest.approx(np.log(0.125), rel=1e-6)
+    assert log_prob(rows, ()) == 0.0
+
+
 # --- a model with a script
 
 
@@ -93,12 +101,13 @@ class Script:
         self.vocabulary, self.seed, self.dtype = vocabulary, seed, dtype
         self.checks = self.steps = 0
 
-    def following(self, tokens: Sequence[str]) -> int:
+    def following(self, tokens: Sequence[str]) -> tuple[int, float]:
+        """Return the most probable next token, and its logit; all other tokens have 0."""
         end = self.vocabulary.control("</s>")
         assert end is not None
-        state = repr((self.seed, tokens[-3:], len(tokens))).encode()
-        choice = crc32(state) % (len(WORDS) + 1)
-        return WORDS[choice] if choice < len(WORDS) else end
+        state = crc32(repr((self.seed, tokens[-3:], len(tokens))).encode())
+        choice = state % (len(WORDS) + 1)
+        return WORDS[choice] if choice < len(WORDS) else end, 1.0 + state % 7
 
     def forward_batch(self, inputs: Sequence[list[str]]) -> View:
         self.checks += 1
@@ -106,7 +115,8 @@ class Script:
         found = np.zeros((len(inputs), max(map(len, inputs)), width), dtype=np.float32)
         for rows, tokens in zip(found, inputs, strict=True):
             for at in range(len(tokens)):
-                rows[at, self.following(tokens[: at + 1])] = 1.0
+                id, logit = self.following(tokens[: at + 1])
+                rows[at, id] = logit
         return View(found, self.dtype)
 
     def generate_batch(
@@ -121,10 +131,15 @@ class Script:
         for number, prompt in enumerate(inputs):
             tokens = list(prompt)
             for left in range(max_length, 0, -1):
-                id = self.following(tokens)
+                id, logit = self.following(tokens)
+                others = self.vocabulary.tokenizer.get_vocab_size() - 1
+                log_prob = logit - math.log(math.exp(logit) + others)
                 last = id in end_token or left == 1
                 self.steps += 1
-                if callback(SimpleNamespace(batch_id=number, token_id=id, is_last=last)) or last:
+                result = SimpleNamespace(
+                    batch_id=number, token_id=id, is_last=last, log_prob=log_prob
+                )
+                if callback(result) or last:
                     break
                 tokens.append(self.vocabulary.token(id))
 
@@ -246,6 +261,48 @@ def test_drafts_are_not_checked_where_that_does_not_pay(
     assert all(reader.checked is None for reader in readers)
 
 
+# --- how sure the model is of an output
+
+
+def mean_log_prob(model: checkpoint.TranslationModel, job: Job) -> float:
+    """Return the bound from which on the output of ``job`` counts as unsure."""
+    low, high = -16.0, 0.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        reader = Reader(job)
+        model.decode([reader], replace(EMBEDDED, unsure=middle))
+        low, high = (low, middle) if reader.unsure else (middle, high)
+    return low
+
+
+@pytest.mark.parametrize("other", [(), WORDS[:2]])
+def test_accepted_tokens_count_for_how_sure_the_model_is_like_decoded_ones(
+    words: Vocabulary, other: tuple[int, ...]
+) -> None:
+    seed = seed_of(words, 6)
+    (free,) = decoded(Script(words, seed), JOB)
+    script = Script(words, seed)
+    model = checkpoint.DecoderModel(script, words)
+    expected = mean_log_prob(model, JOB)
+    for count in (1, 4, len(free.ids)):
+        job = drafted(words, [*free.ids[:count], *other])
+        assert mean_log_prob(model, job) == pytest.approx(expected, abs=1e-3)
+    assert script.checks
+
+
+def test_an_output_accepted_whole_has_the_same_flag_as_a_decoded_one(words: Vocabulary) -> None:
+    seed = seed_of(words, 6)
+    (free,) = decoded(Script(words, seed), JOB)
+    bound = mean_log_prob(checkpoint.DecoderModel(Script(words, seed), words), JOB)
+    for least, unsure in ((bound - 0.01, False), (bound + 0.01, True), (None, False)):
+        profile = replace(EMBEDDED, unsure=least)
+        for job in (JOB, drafted(words, free.ids)):
+            script, reader = Script(words, seed), Reader(job)
+            checkpoint.DecoderModel(script, words).decode([reader], profile)
+            assert reader.unsure is unsure
+            assert bool(script.steps) is not bool(job.draft)
+
+
 # --- a real model
 
 
@@ -261,3 +318,12 @@ def test_a_real_model_says_the_same_with_its_own_output_as_the_draft(tmp_path: P
             model.decode([reader], EMBEDDED)
             assert text(reader) == text(free)
             assert reader.checked is not None and reader.checked[1] >= count - 1
+
+
+def test_a_real_model_is_as_sure_of_an_accepted_output_as_of_a_decoded_one(tmp_path: Path) -> None:
+    model = checkpoint.load(models.tiny_llama(tmp_path / "llama"), tmp_path / "cache", OPTIONS)
+    (free,) = readers = [Reader(JOB)]
+    model.decode(readers, EMBEDDED)
+    draft = replace(JOB, draft=text(free), prefix_ids=tuple(free.ids))
+    found, expected = mean_log_prob(model, draft), mean_log_prob(model, JOB)
+    assert found == pytest.approx(expected, abs=0.01)

@@ -362,3 +362,23 @@ async def test_all_other_properties_are_those_of_the_inner_engine() -> None:
     async with started(engine):
         assert current(engine.health) is current(inner.health) is Health.READY
     assert engine.health is inner.health is Health.CLOSED
+
+
+class Doubtful(TwoMinds):
+    """An engine that flags every output in a last chunk without text."""
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        super().submit(job, sink)
+        sink.chunk(Chunk("", 0, flags=(Guard.UNSURE,)))
+
+
+async def test_flags_of_the_engine_stand_with_those_of_the_guards() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(Doubtful(["Guten", " Morgen"]), counts)
+
+    async with started(engine):
+        chunks = await read(engine, job("good morning, room 512"))
+        assert "".join(chunk.text for chunk in chunks) == "Guten Morgen"
+        assert chunks[-1].flags == (Guard.NUMBERS, Guard.UNSURE)
+        assert not any(chunk.flags for chunk in chunks[:-1])
+        assert counts == {(Guard.NUMBERS, "flagged"): 1, (Guard.UNSURE, "flagged"): 1}

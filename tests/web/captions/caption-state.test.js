@@ -246,6 +246,11 @@ test("a caption without a glossary term is marked", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.termMissing, undefined);
 });
 
+test("a caption that the model was unsure of is marked", () => {
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "unsure"] }))).captions.de.unsure, true);
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.unsure, undefined);
+});
+
 test("a caption that was made in two steps names the language between them", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "pivot:en"] }))).captions.de.pivot, "en");
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.pivot, undefined);
