@@ -9,7 +9,7 @@ from __future__ import annotations
 from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.text import units
 
-RULES = StabilityRules(hold=1)
+RULES = StabilityRules(agree=2, hold=1)
 """The last word of a hypothesis is held back, because the next one often completes it."""
 
 

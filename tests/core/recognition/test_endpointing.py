@@ -1,4 +1,4 @@
-"""Where speech begins, pauses and ends."""
+"""The beginning, the pauses and the end of speech."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of a speech stream whatever happens to it."""
+"""Properties of a speech stream, whatever happens to it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,6 @@ from gateway.protocol.messages import (
     Stats,
 )
 from tests.support.fleet import FleetMeeting
-from tests.support.heard import HandService
 from tests.support.meeting import Meeting, Peer, assert_error, names, one, only
 
 
@@ -487,23 +486,3 @@ def test_a_replica_has_the_log_as_it_was_written() -> None:
     written = [(entry.frames, entry.lang, entry.epoch) for entry in room.entries()]
     assert [(one.frames, one.lang, one.epoch) for one in replica.entries(0)] == written
     assert [one.event.seq for one in replica.entries(1)] == [2]
-
-
-def test_speech_is_heard_by_the_gateway_of_the_socket_and_translated_by_the_owner() -> None:
-    room = fleet()
-    room.enter("de", gateway="g1")
-    service = room.speech = HandService(room)
-    speaker = room.enter("de", gateway="g2")
-    speaker.send("audio", codec="pcm_s16le")
-    (worker,) = service.workers
-    worker.speak(1.2)
-    worker.answer("one two three")
-    worker.hush()
-    while worker.job is not None:
-        worker.answer("one two three")
-    events = speaker.events()
-    source = one(Source, events)
-    assert (source.text, source.lang) == ("one two three", "en")
-    assert source.t0 is not None
-    room.finish_all()
-    assert one(Final, speaker.events()).t0 == source.t0

@@ -1,4 +1,4 @@
-"""What is heard in the audio of a socket: utterances, times, and texts that the room refuses."""
+"""The text heard in the audio of a socket: utterances, times, and texts that the room refuses."""
 
 from __future__ import annotations
 
