@@ -16,6 +16,8 @@ import pytest
 
 from gateway import __version__
 from gateway.cli.main import main
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.stability import WITHOUT_CHECKS
 from gateway.limits import Limits
 from gateway.settings import catalogue, listing
 from gateway.settings.catalogue import Settings
@@ -58,7 +60,13 @@ def test_serve_gets_the_settings_and_gives_the_status(monkeypatch: pytest.Monkey
     flags = ["--no-guards", "--limit-text", "5", "--vllm-arg", "seed=3", "--vllm-arg", "a=b=c"]
     assert main(["serve", "--engine", "vllm", *flags]) == 7
     assert served == [
-        Settings(engine="vllm", guards=False, limits=Limits(text=5), vllm={"seed": 3, "a": "b=c"})
+        Settings(
+            engine="vllm",
+            guards=False,
+            limits=Limits(text=5),
+            flow=StreamingOptions(stability=WITHOUT_CHECKS),
+            vllm={"seed": 3, "a": "b=c"},
+        )
     ]
 
 

@@ -91,7 +91,7 @@ def test_a_translation_comes_in_chunks_and_none_is_empty(subject: Subject) -> No
     async def work(engine: Engine) -> None:
         found = await chunks(engine, job("whole"))
         assert any(chunk.text for chunk in found)
-        assert all(chunk.text or chunk.flags for chunk in found)
+        assert all(chunk.text or chunk.flags for chunk in found), found
 
     try_on(subject, work)
 

@@ -179,9 +179,14 @@ class Kept:
             await asyncio.sleep(0.001)
         sys.stderr.write("closed\\n")
 
-process.sqlite.build = lambda settings: Kept()
-made = process.create_app
-process.create_app = lambda *args, store, **options: made(*args, **options)
+made = process.build
+
+def build(*args):
+    app = made(*args)
+    app.state.store = Kept()
+    return app
+
+process.build = build
 sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_s=0.1)))
 """
 

@@ -21,7 +21,7 @@ from gateway.engines.base.engine import EngineWrapper, Sink, SinkWrapper
 from gateway.engines.guards.words import weight
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode
-from gateway.job import Chunk, Job
+from gateway.job import Chunk, Job, merged
 from gateway.text import languages, sentences
 from gateway.text.writing_systems import UNSPACED
 
@@ -70,6 +70,7 @@ class PiecewiseSink(SinkWrapper):
     """One job in pieces. Its receiver may abort the job whenever it gets a chunk."""
 
     __slots__ = (
+        "counts",
         "engine",
         "finished_text",
         "flags",
@@ -93,6 +94,7 @@ class PiecewiseSink(SinkWrapper):
         self.piece_flags: tuple[str, ...] = ()  # flags of the current piece
         self.flags: dict[str, None] = {}  # flags of finished pieces, in order
         self.reset_pending = False  # the output after `finished_text` is void
+        self.counts = Chunk("", 0)  # chunks without text, for their counts and ids
 
     def start_next_piece(self) -> None:
         """Submit the next piece to the inner engine."""
@@ -122,7 +124,11 @@ class PiecewiseSink(SinkWrapper):
         text = self.finished_text + "".join(self.piece_output) if self.reset_pending else chunk.text
         ids = () if self.finished_text else chunk.ids
         reset, self.reset_pending = self.reset_pending, False
-        self.sink.chunk(msgspec.structs.replace(chunk, text=text, reset=reset, flags=(), ids=ids))
+        chunk = msgspec.structs.replace(chunk, text=text, reset=reset, flags=(), ids=ids)
+        if text or reset:
+            self.sink.chunk(chunk)
+        else:  # the inner engine's last chunk may have flags alone, which wait for the end
+            self.counts = merged(self.counts, chunk)
 
     def end(self, fault: EngineFault | None) -> None:
         if not self.live:
@@ -152,7 +158,8 @@ class PiecewiseSink(SinkWrapper):
             return
         if self.reset_pending or self.flags:
             text = self.finished_text if self.reset_pending else ""
-            self.sink.chunk(Chunk(text, 0, reset=self.reset_pending, flags=tuple(self.flags)))
+            last = Chunk(text, 0, reset=self.reset_pending, flags=tuple(self.flags))
+            self.sink.chunk(merged(self.counts, last))
         self.finish(None)
 
 

@@ -150,6 +150,17 @@ async def test_only_the_last_piece_of_a_growing_utterance_still_grows() -> None:
     assert [job.partial for job in model.jobs] == [False] * 5 + [True]
 
 
+async def test_flags_that_come_without_text_are_told_at_the_end_with_the_counts() -> None:
+    class Unsure(SentenceModel):
+        async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+            yield Chunk(job.text.upper(), ids=(1,))
+            yield Chunk("", 1, flags=("unsure",), ids=(2,))
+
+    (first, last) = await read(PiecewiseEngine(Unsure()), job("some words"))
+    assert first == Chunk("SOME WORDS", ids=(1,))
+    assert last == Chunk("", 1, flags=("unsure",), ids=(2,))
+
+
 async def test_a_text_without_punctuation_is_split_at_spaces_and_nothing_is_lost() -> None:
     model = SentenceModel()
     text = "some more words " * 125
