@@ -23,6 +23,7 @@ import { StatisticsPanel } from "./panels/statistics.js";
 import { DemoControls } from "./playback/demo-controls.js";
 import { PasteDialog } from "./playback/paste-dialog.js";
 import { Microphone } from "./speech/microphone.js";
+import { SpeakerName } from "./speech/speaker-name.js";
 import { TextInput } from "./speech/text-input.js";
 
 const NOTICE_MS = 12_000; // how long a notice is shown
@@ -67,6 +68,7 @@ const socket = new WebSocketConnection(() => address("v1/ws", settings.gateway),
 });
 let connection = socket; // or an event stream, while sockets fail
 let failedSockets = 0; // before the first one succeeded
+const speakerName = new SpeakerName(settings.speaker, (name) => connection.send({ type: "set", speaker: name }));
 const textInput = new TextInput({ say, cancel, language: () => from.value });
 const microphone = new Microphone({
   say,
@@ -95,7 +97,7 @@ function address(path, base) {
   url.searchParams.set("role", settings.role);
   if (from.value) url.searchParams.set("from", from.value);
   if (columns.languages.length) url.searchParams.set("to", columns.languages.join());
-  if (settings.speaker) url.searchParams.set("speaker", settings.speaker);
+  if (speakerName.value) url.searchParams.set("speaker", speakerName.value);
   if (ticket) url.searchParams.set("ticket", ticket);
   ticket = null; // it can be used once; later connections have a resume token
   return url;
@@ -126,7 +128,7 @@ function onEvent(event) {
       else if (event.code !== "busy" || !event.id) showNotice([event.msg, event.hint].filter(Boolean).join(" "));
       break;
     case "heard":
-      if (event.text) dispatch({ ...event, type: "say" });
+      if (event.text) dispatch({ ...event, type: "say", speaker: speakerName.value });
       break;
     case "cancelled":
       if (event.seq && !event.lang) textInput.onEnded(event.id);
@@ -220,7 +222,7 @@ function requestRender() {
 
 function say(message) {
   if (!connection.send({ type: "say", ...message })) return false;
-  dispatch({ type: "say", lang: from.value, ...message });
+  dispatch({ type: "say", lang: from.value, ...message, speaker: message.speaker ?? speakerName.value });
   return true;
 }
 

@@ -240,7 +240,7 @@ class Delta(EventStruct, frozen=True, kw_only=True, tag="delta", gc=False):
 
     ``add`` is appended to the stable text. ``draft``, if present, replaces the unstable tail.
     ``reset`` empties the stable text first. ``n`` is the length of the stable text afterwards, in
-    code points.
+    code points. ``speaker`` is named until the caption has stable text, and with each ``reset``.
     """
 
     id: str
@@ -250,6 +250,7 @@ class Delta(EventStruct, frozen=True, kw_only=True, tag="delta", gc=False):
     draft: str | None = None
     reset: bool = False
     n: int
+    speaker: str | None = None
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -20,6 +20,30 @@ test("a typed line is read in two languages, and its markup stays text", async (
   assert.deepEqual(page.faults, []);
 });
 
+test("readers see who speaks while a line is typed, and a name is asked for once", async () => {
+  const room = newRoom();
+  const page = await connected(await open(environment, `/?room=${room}&to=de`));
+  const reader = await connected(await open(environment, `/?room=${room}&role=view&to=de`));
+  await page.getByLabel("Your name").fill("Åsa");
+  await page.getByLabel("Your name").press("Enter");
+  await page.locator("#line").pressSequentially("we meet again on Thursday ");
+  const [name] = [reader.locator(".row .speaker", { hasText: "Åsa" })];
+  await name.waitFor();
+  assert.equal(await reader.locator(".source").count() && await reader.locator(".source").first().innerText(), "");
+  await picture(reader, "speaker-of-a-draft");
+  await page.press("#line", "Enter");
+  await type(page, "at nine");
+  await hasCaption(reader, "de", "[de] at nine");
+  for (const one of [page, reader]) assert.equal(await one.locator(".row[data-new-speaker]").count(), 1);
+  await picture(page, "named");
+  await page.reload();
+  assert.equal(await connected(page).then(() => page.inputValue("#name")), "Åsa");
+  await type(page, "after the reload");
+  await hasCaption(reader, "de", "[de] after the reload");
+  assert.deepEqual(await reader.locator(".speaker").allTextContents(), ["Åsa", "Åsa", "Åsa"]);
+  assert.deepEqual([...page.faults, ...reader.faults], []);
+});
+
 test("the demo is read in three languages on three pages at once", async () => {
   const name = newRoom();
   const page = await connected(await open(environment, `/?room=${name}&to=de`));

@@ -54,7 +54,7 @@ export function reduce(state, event) {
         final: true,
       }));
     case "delta":
-      return updateCaption(state, event, (c) => ({
+      return updateCaption(nameSpeaker(state, event), event, (c) => ({
         ...c,
         stable: (event.reset ? "" : c.stable) + (event.add ?? ""),
         draft: event.draft ?? c.draft,
@@ -98,7 +98,7 @@ function applyWelcome(state, { epoch, resumed }) {
 function applySay(state, event) {
   const { id, text } = growingSegment(state, event.id, event.text);
   return updateUtterance(state, { id }, (u) => ({
-    ...u, text, lang: event.lang, speaker: event.speaker ?? u.speaker,
+    ...u, text, lang: event.lang, speaker: event.speaker || u.speaker,
   }));
 }
 
@@ -128,6 +128,13 @@ function growingSegment(state, root, text = "") {
     if (!segment?.final) return { id, text };
     text = segment.text && text.startsWith(segment.text) ? text.slice(segment.text.length).trimStart() : "";
   }
+}
+
+/** Show who speaks from the first text on: a caption names its speaker before the `source` comes. */
+function nameSpeaker(state, event) {
+  const known = state.utterances.get(`${state.epochIndex}/${event.id}`);
+  if (!event.speaker || known?.retracted || known?.speaker === event.speaker || known?.final) return state;
+  return updateUtterance(state, event, (u) => ({ ...u, speaker: event.speaker }));
 }
 
 /** Replace the text of a caption or of the original by what a person wrote. */

@@ -283,7 +283,9 @@ class Captioner:
     # --- inside ---------------------------------------------------------------------------------
 
     def _add(self, utterance: Utterance, lang: str) -> Caption:
-        caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+        caption = utterance.captions[lang] = Caption(
+            utterance.id, lang, self._rules, utterance.speaker
+        )
         return caption
 
     def _advance_later(self, utterance: Utterance, caption: Caption, now: float) -> None:

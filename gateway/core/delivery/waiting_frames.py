@@ -55,6 +55,7 @@ def merge(older: Delta, newer: Delta) -> Delta:
         draft=older.draft if newer.draft is None else newer.draft,
         reset=older.reset or newer.reset,
         n=newer.n,
+        speaker=newer.speaker or older.speaker,
     )
 
 
@@ -65,4 +66,6 @@ def weight(wire: bytes | None, delta: Delta | None = None) -> int:
         size += getsizeof(wire)
     if delta is not None:
         size += DELTA_BYTES + sum(map(memory, (delta.id, delta.add, delta.draft or "")))
+        if delta.speaker is not None:
+            size += memory(delta.speaker)
     return size

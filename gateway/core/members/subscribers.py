@@ -210,4 +210,5 @@ def without_draft(delta: Delta) -> Delta:
         add=delta.add,
         reset=delta.reset,
         n=delta.n,
+        speaker=delta.speaker,
     )

@@ -38,6 +38,7 @@ class GrowingCaptions:
         draft = delta.draft
         if draft is None and before is not None:
             draft = before.draft
+        speaker = delta.speaker or (before.speaker if before is not None else None)
         self._shown[key] = Delta(
             id=delta.id,
             rev=delta.rev,
@@ -46,6 +47,7 @@ class GrowingCaptions:
             draft=draft,
             reset=True,
             n=delta.n,
+            speaker=speaker,
         )
         return delta
 

@@ -141,6 +141,8 @@ def _apply(
 
 def _new_caption(utterance: Utterance, lang: str, options: StreamingOptions) -> Caption:
     """Return a new caption that is about to end, instead of one of an earlier utterance."""
-    caption = utterance.captions[lang] = Caption(utterance.id, lang, options.stability)
+    caption = utterance.captions[lang] = Caption(
+        utterance.id, lang, options.stability, utterance.speaker
+    )
     caption.turn, caption.partial = 1, False
     return caption

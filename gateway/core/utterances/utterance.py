@@ -55,14 +55,18 @@ class Caption:
         "lang",
         "partial",
         "rev",
+        "speaker",
         "stable",
         "state",
         "turn",
     )
 
-    def __init__(self, id: str, lang: str, rules: StabilityRules) -> None:
+    def __init__(
+        self, id: str, lang: str, rules: StabilityRules, speaker: str | None = None
+    ) -> None:
         self.id = id
         self.lang = lang
+        self.speaker = speaker
         self.state = CaptionState.OPEN
         self.rev = 0
         self.turn = 0
@@ -182,8 +186,11 @@ class Caption:
             # append without comparing. `_stream` would give the same, but read the whole text.
             if chunk.flags:
                 self.flags += chunk.flags
+            speaker = None if text else self.speaker
             self.stable = self._hypothesis = text = text + add
-            return Delta(id=self.id, rev=self.rev, lang=self.lang, add=add, n=len(text))
+            return Delta(
+                id=self.id, rev=self.rev, lang=self.lang, add=add, n=len(text), speaker=speaker
+            )
         if chunk.reset:
             self._hypothesis, self._ids, self.flags = self._base, (), ()
         self._hypothesis += add
@@ -338,6 +345,7 @@ class Caption:
             draft=draft,
             reset=reset,
             n=len(self.stable),
+            speaker=self.speaker if len(add) == len(self.stable) else None,
         )
 
 

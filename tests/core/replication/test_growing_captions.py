@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gateway.core.replication.growing_captions import GrowingCaptions
 from gateway.protocol.messages import Cancelled, Delta, Edited, Failed, Retracted, Source
 
@@ -16,6 +18,13 @@ def test_the_first_delta_takes_back_what_a_reader_may_have_seen_before() -> None
     assert not captions.grow(delta("t", 3)).reset
     assert captions.of("de") == [delta("Gut", 3, reset=True)]
     assert captions.of("fr") == []
+
+
+def test_a_reader_that_begins_late_learns_the_speaker() -> None:
+    captions = GrowingCaptions()
+    captions.grow(replace(delta("", 0, "Gu"), speaker="Ann"))
+    captions.grow(delta("Gut", 3))
+    assert captions.of("de")[0].speaker == "Ann"
 
 
 def test_a_draft_stays_until_another_one_replaces_it() -> None:

@@ -24,6 +24,26 @@ def test_a_growing_utterance_shows_drafts_and_has_no_source_yet() -> None:
     assert "x" in peer.session.member.inflight
 
 
+def test_readers_learn_the_speaker_before_the_utterance_ends() -> None:
+    room, peer = meeting("de")
+    peer.say("good", id="x", final=False, speaker="Åsa 山田")
+    room.finish(room.job("de"), "gut")
+    assert [delta.speaker for delta in peer.events() if isinstance(delta, Delta)] == ["Åsa 山田"]
+    late = room.enter("de", greeted=False)
+    assert [delta.speaker for delta in late.events() if isinstance(delta, Delta)] == ["Åsa 山田"]
+
+
+def test_a_delta_that_continues_stable_text_does_not_repeat_the_speaker() -> None:
+    room, peer = meeting("de")
+    peer.say("good morning", id="x", speaker="Ann")
+    job = room.job("de")
+    peer.events()
+    room.feed(job, "Guten")
+    assert one(Delta, peer.events()).speaker == "Ann"
+    room.feed(job, " Morgen")
+    assert one(Delta, peer.events()).speaker is None
+
+
 def test_a_growing_utterance_that_nobody_reads_is_still_growing() -> None:
     _, peer = meeting()
     peer.say("good", id="x", final=False)

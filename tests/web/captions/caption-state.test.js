@@ -330,3 +330,10 @@ test("the oldest utterances are dropped over the limit", () => {
   assert.equal(utterances.length, MAX_UTTERANCES);
   assert.equal(utterances[0].id, "u3");
 });
+
+test("the speaker is known from the first delta on, and the source decides", () => {
+  const growing = after(delta({ draft: "Wir", speaker: "Ann" }), delta({ draft: "Wir treffen" }));
+  assert.equal(only(growing).speaker, "Ann");
+  const finished = reduce(growing, { ...source("a", 1), speaker: "Anna" });
+  assert.equal(only(reduce(finished, delta({ add: "Wir", reset: true, speaker: "Ann" }))).speaker, "Anna");
+});
