@@ -323,6 +323,7 @@ test("a moderator corrects and deletes captions, sets terms, downloads a transcr
   await page.locator(".caption", { hasText: "Erstens" }).getByText("Edited").waitFor();
   await page.locator(".row").last().hover();
   await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Delete now" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".row").length === 1);
   await page.getByRole("button", { name: "Moderate" }).click();
   await page.getByLabel("Term", { exact: true }).fill("standup");
@@ -336,6 +337,44 @@ test("a moderator corrects and deletes captions, sets terms, downloads a transcr
   await page.getByRole("button", { name: /Press again/ }).click();
   await page.locator('#state[data-state="closed"]').waitFor();
   assert.deepEqual(page.faults, []);
+});
+
+test("one click deletes no line for everybody, and a deletion can be taken back", async () => {
+  const name = newRoom();
+  const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de`));
+  const reader = await connected(await open(environment, `/?room=${name}&role=view&to=de`));
+  await type(page, "stays");
+  await hasCaption(page, "de", "[de] stays");
+  await page.locator(".row").hover();
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("This line will be deleted for everybody.").waitFor();
+  await picture(page, "deleting");
+  await page.getByRole("button", { name: "Undo" }).click();
+  await type(page, "goes");
+  await hasCaption(reader, "de", "[de] goes");
+  await page.locator(".row").last().hover();
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Delete now" }).waitFor();
+  await reader.locator(".row", { hasText: "goes" }).waitFor({ state: "detached" }); // the time for taking it back is over
+  assert.deepEqual(await reader.locator(".caption").allInnerTexts(), ["[de] stays"]);
+  assert.deepEqual([...page.faults, ...reader.faults], []);
+});
+
+test("the actions on a caption cover no text", async () => {
+  for (const original of ["Always", "On request"]) {
+    const page = await connected(await open(environment, `/?room=${newRoom()}&role=moderate&to=de,fr,ja`));
+    await page.getByRole("button", { name: "Display" }).click();
+    await page.getByLabel(original).check();
+    await page.keyboard.press("Escape");
+    await type(page, Array(40).fill("meeting").join(" "));
+    await hasCaption(page, "ja", "[ja] meeting");
+    await page.locator(".row").hover();
+    const box = await page.locator(".caption-actions").boundingBox();
+    const texts = await page.locator(".source:visible, .caption").evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().right));
+    for (const right of texts) assert.ok(right <= box.x, `${original}: ${right} > ${box.x}`);
+    await picture(page, `actions-${original === "Always" ? "originals" : "captions"}`);
+    await page.context().close();
+  }
 });
 
 test("on a telephone a tap shows the actions on a caption", async () => {

@@ -8,6 +8,8 @@ import { element, iconButton } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
 import { isOwnId } from "../speech/utterance-ids.js";
 
+const UNDO_MS = 6000; // until a line is deleted, unless it is taken back
+
 /** The toolbar of the row that has the pointer or the focus. */
 export class CaptionActions {
   #list = document.querySelector("#utterances");
@@ -22,6 +24,7 @@ export class CaptionActions {
   #send;
   #row = null;
   #editor = null; // { row, close }
+  #deletions = new Map(); // id -> { row, bar, timer } of lines that are about to be deleted
 
   /**
    * @param {CaptionList} captions
@@ -39,11 +42,8 @@ export class CaptionActions {
     this.#toolbar.append(this.#original, this.#correct, this.#delete);
     this.#original.addEventListener("click", () => this.#row.toggleAttribute("data-original-shown"));
     this.#correct.addEventListener("click", () => this.#edit());
-    this.#delete.addEventListener("click", () => {
-      const { id } = this.#captions.utteranceAt(this.#row) ?? {};
-      if (id) this.#send({ type: "retract", id });
-      this.#reader.focus(); // the row is about to disappear
-    });
+    this.#delete.addEventListener("click", () => this.#deleteSoon(this.#row));
+    addEventListener("pagehide", () => [...this.#deletions.keys()].forEach((id) => this.#deleteNow(id)));
     this.#list.addEventListener("pointerover", ({ target }) => this.#moveTo(target.closest(".row")));
     this.#list.addEventListener("focusin", ({ target }) => this.#moveTo(target.closest(".row")));
     this.#list.addEventListener("pointerleave", ({ pointerType }) => {
@@ -56,7 +56,7 @@ export class CaptionActions {
   #moveTo(row) {
     const target = row ?? (this.#list.contains(document.activeElement) ? this.#row : null);
     const utterance = target && this.#captions.utteranceAt(target);
-    if (!utterance || target === this.#editor?.row) return this.#toolbar.remove();
+    if (!utterance || target === this.#editor?.row || target.hasAttribute("data-deleting")) return this.#toolbar.remove();
     const permitted = this.#role() === "moderate" || (this.#role() === "speak" && isOwnId(utterance.id));
     this.#correct.hidden = this.#delete.hidden = !permitted || !utterance.final;
     this.#original.hidden = this.#list.dataset.original !== "hidden" || !utterance.text;
@@ -65,6 +65,44 @@ export class CaptionActions {
       this.#row = target;
       target.append(this.#toolbar);
     }
+  }
+
+  /** Delete a line for everybody in a moment. Until then a bar in its row takes the deletion back. */
+  #deleteSoon(row) {
+    const { id } = this.#captions.utteranceAt(row) ?? {};
+    if (!id || this.#deletions.has(id)) return;
+    const bar = element("div", "deletion");
+    const undo = element("button", "button", "Undo");
+    const now = element("button", "button danger", "Delete now");
+    undo.type = now.type = "button";
+    undo.addEventListener("click", () => {
+      this.#forgetDeletion(id);
+      row.focus();
+    });
+    now.addEventListener("click", () => this.#deleteNow(id));
+    bar.append(element("p", "", "This line will be deleted for everybody."), undo, now);
+    bar.firstChild.setAttribute("role", "status");
+    this.#deletions.set(id, { row, bar, timer: setTimeout(() => this.#deleteNow(id), UNDO_MS) });
+    this.#toolbar.remove();
+    row.dataset.deleting = "";
+    row.append(bar);
+    undo.focus();
+  }
+
+  #deleteNow(id) {
+    const { row } = this.#deletions.get(id);
+    const focused = row.contains(document.activeElement);
+    this.#forgetDeletion(id);
+    this.#send({ type: "retract", id });
+    if (focused) this.#reader.focus(); // the row is about to disappear
+  }
+
+  #forgetDeletion(id) {
+    const { row, bar, timer } = this.#deletions.get(id);
+    clearTimeout(timer);
+    this.#deletions.delete(id);
+    bar.remove();
+    row.removeAttribute("data-deleting");
   }
 
   /** Handle keys: Enter goes into the captions, arrows go from one to the next, Escape goes back. */
