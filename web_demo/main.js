@@ -16,10 +16,12 @@ import { fillMenu, nameOf } from "./page/languages.js";
 import { pairsOf, reasonAgainst } from "./page/pairs.js";
 import { keepScreenOn } from "./page/wake-lock.js";
 import { DisplaySettings } from "./panels/display-settings.js";
+import { MeetingEnd } from "./panels/meeting-end.js";
 import { ModerationPanel } from "./panels/moderation.js";
 import { ShareDialog } from "./panels/share-dialog.js";
 import { SidePanel } from "./panels/side-panel.js";
 import { StatisticsPanel } from "./panels/statistics.js";
+import { TranscriptFiles } from "./panels/transcript-files.js";
 import { DemoControls } from "./playback/demo-controls.js";
 import { PasteDialog } from "./playback/paste-dialog.js";
 import { Microphone } from "./speech/microphone.js";
@@ -27,6 +29,7 @@ import { SpeakerName } from "./speech/speaker-name.js";
 import { TextInput } from "./speech/text-input.js";
 
 const NOTICE_MS = 12_000; // how long a notice is shown
+const ROOM_ENDED = 4410; // close code
 const MAX_FAILED_SOCKETS = 2; // before the page reads over HTTP
 
 const $ = (selector) => document.querySelector(selector);
@@ -64,7 +67,7 @@ let pairs = []; // what the gateway translates into what: [{ tag, targets }]
 
 const socket = new WebSocketConnection(() => address("v1/ws", settings.gateway), {
   onEvent: (event) => onSocketEvent(event),
-  onState: (name, detail) => connection === socket && onState(name, detail),
+  onState: (...change) => connection === socket && onState(...change),
 });
 let connection = socket; // or an event stream, while sockets fail
 let failedSockets = 0; // before the first one succeeded
@@ -78,7 +81,12 @@ const microphone = new Microphone({
 });
 const demo = new DemoControls({ say, cancel, onStart: onPlaybackStart });
 const key = new AccessKey(settings);
-const moderation = new ModerationPanel(settings, { key, send: (message) => connection.send(message) });
+const files = new TranscriptFiles(settings, key);
+const readLanguages = new Set(); // languages that anybody has read in this meeting, while this page was open
+const moderation = new ModerationPanel(settings, { files, send: (message) => connection.send(message) });
+const meetingEnd = new MeetingEnd(settings, {
+  key, files, languages: () => [...new Set([...columns.languages, ...readLanguages])],
+});
 const statistics = new StatisticsPanel(settings, key);
 const sidePanel = new SidePanel();
 sidePanel.add($("#moderation"), moderation.section, { onOpen: () => moderation.offer(columns.languages) });
@@ -148,7 +156,7 @@ function onEvent(event) {
   dispatch(event);
 }
 
-function onState(name, detail) {
+function onState(name, detail, code) {
   const texts = {
     connecting: "Connecting…",
     open: "Connected",
@@ -159,15 +167,26 @@ function onState(name, detail) {
   $("#state").textContent = texts[name];
   textInput.setEnabled(name !== "closed");
   $("#people").textContent = "";
+  if (code === ROOM_ENDED) endMeeting();
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
   if (name === "waiting" && !welcomed && ++failedSockets === MAX_FAILED_SOCKETS) readOverHttp();
+}
+
+/** Show that the meeting is over, and end everything that would speak in it. */
+function endMeeting() {
+  $("#state").textContent = "The meeting has ended";
+  demo.stop();
+  microphone.stop();
+  sidePanel.close();
+  showNotice("");
+  meetingEnd.show();
 }
 
 /** Read the meeting as server-sent events, because this network seems to block WebSockets. */
 async function readOverHttp() {
   ticket = (await key.requestTicket())?.ticket ?? null;
   const stream = new EventStream(() => address(`v1/rooms/${settings.room}/events`, settings.http), {
-    onState: (name, detail) => connection === stream && onState(name, detail),
+    onState: (...change) => connection === stream && onState(...change),
     onEvent: (event) => {
       if (event.type === "welcome") {
         connection = stream;
@@ -256,7 +275,8 @@ function limitations({ partials, engine }) {
 }
 
 /** Show how many people are connected. It is outside the status element, so screen readers do not read it. */
-function showPresence({ members, speakers }) {
+function showPresence({ members, speakers, readers }) {
+  for (const tag of Object.keys(readers)) readLanguages.add(tag);
   $("#people").textContent = members === 1 ? " · only you" : ` · ${members} people`;
   $("#people").title = speakers?.join(", ") ?? "";
 }
@@ -309,6 +329,12 @@ from.addEventListener("change", () => {
   connection.send({ type: "set", from: from.value });
   microphone.setLanguage(from.value);
   columns.refresh();
+});
+
+$(".brand").addEventListener("click", (event) => {
+  if (!state.utterances.size || "ended" in document.body.dataset) return; // nothing is left behind
+  event.preventDefault();
+  $("#leave-dialog").showModal();
 });
 
 setRole(settings.role);

@@ -334,7 +334,7 @@ test("a moderator corrects and deletes captions, sets terms, downloads a transcr
   assert.match(download.suggestedFilename(), /\.de\.vtt$/);
   await picture(page, "moderation");
   await page.getByRole("button", { name: "End the meeting" }).click();
-  await page.getByRole("button", { name: /Press again/ }).click();
+  await page.getByRole("button", { name: "End for everybody" }).click();
   await page.locator('#state[data-state="closed"]').waitFor();
   assert.deepEqual(page.faults, []);
 });
@@ -375,6 +375,57 @@ test("the actions on a caption cover no text", async () => {
     await picture(page, `actions-${original === "Always" ? "originals" : "captions"}`);
     await page.context().close();
   }
+});
+
+test("the end of a meeting is asked for, and its transcripts in all languages can be saved before and after", async () => {
+  const name = newRoom();
+  const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de`));
+  const reader = await connected(await open(environment, `/?room=${name}&role=view&to=fr`, { phone: true }));
+  await type(page, "good morning");
+  await hasCaption(reader, "fr", "[fr] good morning");
+  await page.getByText("2 people").waitFor();
+  await page.getByRole("button", { name: "Moderate" }).click();
+  await page.getByRole("button", { name: "End the meeting" }).click();
+  await picture(page, "ending");
+  const save = async (label) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: label }).click()]);
+    const parts = [];
+    for await (const part of await download.createReadStream()) parts.push(part);
+    return [download.suggestedFilename(), Buffer.concat(parts).toString()];
+  };
+  assert.match((await save("Original: Text")).join(), /\.txt,.*good morning/s);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.equal(await page.locator("#ended").isVisible(), false);
+  await page.getByRole("button", { name: "End the meeting" }).click();
+  await page.getByRole("button", { name: "End for everybody" }).click();
+  for (const one of [page, reader]) await one.getByRole("heading", { name: "The meeting has ended" }).waitFor();
+  await picture(page, "ended");
+  await picture(reader, "ended-telephone");
+  assert.match((await save("Français: Text")).join(), /\.fr\.txt,.*\[fr\] good morning/s);
+  assert.match((await save("Deutsch: Subtitles")).join(), /\.de\.vtt,.*\[de\] good morning/s);
+  assert.equal((await fetch(`${environment.address}/v1/rooms/${name}/transcript.txt`)).status, 404);
+  for (const control of ["#share", "#moderation", "#line", "#mic"]) assert.equal(await page.locator(control).isVisible(), false, control);
+  assert.equal(await reader.locator("#ended ul").isVisible(), false);
+  await page.getByRole("link", { name: "New meeting" }).last().click();
+  await connected(page);
+  assert.notEqual(new URL(page.url()).searchParams.get("room"), name);
+  assert.deepEqual([...page.faults, ...reader.faults], []);
+});
+
+test("the logo asks before it leaves a meeting", async () => {
+  const name = newRoom();
+  const page = await connected(await open(environment, `/?room=${name}&to=de`));
+  await type(page, "good morning");
+  await hasCaption(page, "de", "[de] good morning");
+  await page.locator(".brand").click();
+  await page.getByRole("heading", { name: "Leave this meeting?" }).waitFor();
+  await picture(page, "leaving");
+  await page.getByRole("button", { name: "Stay" }).click();
+  assert.equal(new URL(page.url()).searchParams.get("room"), name);
+  await page.locator(".brand").click();
+  await page.locator("#leave-dialog").getByRole("link", { name: "New meeting" }).click();
+  await page.locator("#start").waitFor();
+  assert.notEqual(new URL(page.url()).searchParams.get("room"), name);
 });
 
 test("on a telephone a tap shows the actions on a caption", async () => {

@@ -45,7 +45,7 @@ export class EventStream {
       const { code } = JSON.parse(data);
       if (isRetryable(code)) return this.#retry();
       this.close();
-      this.#onState("closed", `code ${code}`);
+      this.#onState("closed", `code ${code}`, code);
     });
   }
 

@@ -40,8 +40,8 @@ export class WebSocketConnection {
   /**
    * @param {() => string | URL} address returns the URL of the next socket
    * @param {(event: object) => void} callbacks.onEvent receives each event once
-   * @param {(state: string, detail?: number | string) => void} callbacks.onState receives "connecting",
-   *   "open", "waiting" with the seconds until the next attempt, or "closed" with the reason
+   * @param {(state: string, detail?: number | string, code?: number) => void} callbacks.onState receives "connecting",
+   *   "open", "waiting" with the seconds until the next attempt, or "closed" with the reason and the code
    */
   constructor(address, { onEvent, onState }) {
     this.#address = address;
@@ -71,7 +71,7 @@ export class WebSocketConnection {
     clearTimeout(link?.silenceTimer);
     clearTimeout(this.#stableTimer);
     link?.socket.close(1000);
-    this.#stop("you left");
+    this.#stop("you left", 1000);
   }
 
   /** True if a message can be sent now. */
@@ -167,12 +167,12 @@ export class WebSocketConnection {
       const stale = !isRetryable(code) && "resume" in this.#position.query();
       if (stale) this.#position.forget();
       if (stale || isRetryable(code)) this.#retryIn(backoff(this.#attempts++));
-      else if (!this.#current) this.#onState("closed", reason || `code ${code}`);
+      else if (!this.#current) this.#onState("closed", reason || `code ${code}`, code);
     } else if (link === this.#current) {
       this.#current = null;
       this.#serverLeaving = false;
       clearTimeout(this.#stableTimer);
-      if (!isRetryable(code)) this.#stop(reason || `code ${code}`);
+      if (!isRetryable(code)) this.#stop(reason || `code ${code}`, code);
       else if (this.#next?.welcome) this.#switchToNext();
       else if (this.#next) this.#onState("connecting");
       else this.#retryIn(backoff(this.#attempts++));
@@ -185,14 +185,14 @@ export class WebSocketConnection {
     this.#retryTimer = setTimeout(() => this.open(), seconds * 1000);
   }
 
-  #stop(reason) {
+  #stop(reason, code) {
     clearTimeout(this.#retryTimer);
     this.#retryTimer = 0;
     const next = this.#next;
     this.#next = null;
     clearTimeout(next?.silenceTimer);
     next?.socket.close();
-    this.#onState("closed", reason);
+    this.#onState("closed", reason, code);
   }
 
   #watchSilence(link) {

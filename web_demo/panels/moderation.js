@@ -1,6 +1,6 @@
-// The Moderation panel: the topic of the meeting, its glossary, its transcripts, its end.
+// The Moderation panel: the topic of the meeting, its glossary, its transcripts.
 //
-// Owns: the panel. It sends a `set` through its caller; transcripts and the end use the gateway's HTTP.
+// Owns: the panel. It sends a `set` through its caller.
 // Must not know: sockets, captions.
 
 import { element, iconButton } from "../page/dom.js";
@@ -12,7 +12,6 @@ const MAX_TERM = 200; // characters
 const MAX_TERMS = 500;
 const SAVE_REF = "meeting-settings"; // identifies the answer to this panel's `set`
 const FORMATS = ["vtt", "srt", "txt", "json"];
-const CONFIRM_MS = 6000; // time in which the end of a meeting must be confirmed
 
 /** The Moderation panel. */
 export class ModerationPanel {
@@ -23,17 +22,17 @@ export class ModerationPanel {
   #transcriptLanguage = document.querySelector("#transcript-lang");
   #problem = document.querySelector("#transcript-problem");
   #settings;
-  #key;
+  #files;
   #send;
 
   /**
-   * @param {{room: string, http: URL}} settings
-   * @param {AccessKey} options.key
+   * @param {{room: string}} settings
+   * @param {TranscriptFiles} options.files
    * @param {(message: object) => boolean} options.send sends a `set`; false if it is lost
    */
-  constructor(settings, { key, send }) {
+  constructor(settings, { files, send }) {
     this.#settings = settings;
-    this.#key = key;
+    this.#files = files;
     this.#send = send;
     this.#render(this.#stored);
     document.querySelector("#add-term").addEventListener("click", () => this.#addTerm().focus());
@@ -49,7 +48,6 @@ export class ModerationPanel {
       button.addEventListener("click", () => this.#download(format));
       formats.append(button);
     }
-    document.querySelector("#end").addEventListener("click", ({ currentTarget }) => this.#endMeeting(currentTarget));
   }
 
   /** Show settings of the meeting, which any moderator may have saved. */
@@ -136,38 +134,11 @@ export class ModerationPanel {
 
   async #download(format) {
     const { value: lang } = this.#transcriptLanguage;
-    const url = new URL(`v1/rooms/${this.#settings.room}/transcript.${format}`, this.#settings.http);
-    if (lang) url.searchParams.set("lang", lang);
-    const answer = await fetch(url, { headers: this.#key.headers }).catch(() => null);
-    this.#problem.textContent = answer?.ok ? "" : await problemOf(answer);
-    if (!answer?.ok) return;
-    const anchor = element("a"); // a plain link could not send the key
-    anchor.href = URL.createObjectURL(await answer.blob());
-    anchor.download = [this.#settings.room, lang, format].filter(Boolean).join(".");
-    anchor.click();
-    URL.revokeObjectURL(anchor.href);
-  }
-
-  /** Ask for a second press of the button, then delete the room. */
-  async #endMeeting(button) {
-    if (!button.hasAttribute("data-confirming")) {
-      const label = button.textContent;
-      button.dataset.confirming = "";
-      button.textContent = "Press again to delete everything";
-      setTimeout(() => {
-        button.removeAttribute("data-confirming");
-        button.textContent = label;
-      }, CONFIRM_MS);
-      return;
+    this.#problem.textContent = "";
+    try {
+      this.#files.save(await this.#files.read(format, lang), format, lang);
+    } catch ({ message }) {
+      this.#problem.textContent = message;
     }
-    const url = new URL(`v1/rooms/${this.#settings.room}`, this.#settings.http);
-    const answer = await fetch(url, { method: "DELETE", headers: this.#key.headers }).catch(() => null);
-    if (!answer?.ok) this.#problem.textContent = await problemOf(answer);
   }
-}
-
-/** Return why the gateway refused a request, in words. */
-async function problemOf(answer) {
-  const body = await answer?.json().catch(() => null);
-  return body?.error ?? "The gateway did not answer.";
 }

@@ -87,6 +87,11 @@ export class Microphone {
     this.#others.closest("fieldset").hidden = this.#others.childElementCount < 2;
   }
 
+  /** Stop listening. */
+  stop() {
+    this.#recognition.stop();
+  }
+
   /** Handle an `error` event. */
   onError(event) {
     this.#gateway.onError(event);

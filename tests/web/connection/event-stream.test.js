@@ -112,7 +112,7 @@ test("a permanent close code ends the stream", () => {
   streams[0].welcome();
   streams[0].end(4410);
   mock.timers.tick(60_000);
-  assert.deepEqual(states.at(-1), ["closed", "code 4410"]);
+  assert.deepEqual(states.at(-1), ["closed", "code 4410", 4410]);
   assert.equal(streams.length, 1);
 });
 

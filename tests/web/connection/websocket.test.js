@@ -169,7 +169,7 @@ test("the page does not reconnect to a room that has ended", () => {
   sockets[0].receive({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
   sockets[0].end(4410, "The room has ended.");
-  assert.deepEqual(states.at(-1), ["closed", "The room has ended."]);
+  assert.deepEqual(states.at(-1), ["closed", "The room has ended.", 4410]);
   assert.equal(sockets[1].closed, true);
   mock.timers.tick(60_000);
   assert.equal(sockets.length, 2);
@@ -183,7 +183,7 @@ test("a refused resume token is dropped before the page gives up", () => {
   mock.timers.tick(1000);
   assert.equal(sockets[2].url.searchParams.has("resume"), false);
   sockets[2].end(4401);
-  assert.deepEqual(states.at(-1), ["closed", "code 4401"]);
+  assert.deepEqual(states.at(-1), ["closed", "code 4401", 4401]);
 });
 
 test("a connection without frames for too long is treated as dead", () => {
@@ -216,5 +216,5 @@ test("a connection that the page closed is not opened again", () => {
   sockets[0].end(1000);
   mock.timers.tick(600_000);
   assert.equal(sockets.length, 2);
-  assert.deepEqual(states.at(-1), ["closed", "you left"]);
+  assert.deepEqual(states.at(-1), ["closed", "you left", 1000]);
 });

@@ -1,0 +1,95 @@
+// The end of a meeting: the question before it, and the screen after it.
+//
+// Owns: the End dialog, the end screen, and the transcripts that are kept when the gateway deletes its own.
+// Must not know: sockets, captions.
+
+import { element } from "../page/dom.js";
+import { inLanguage, nameOf } from "../page/languages.js";
+import { problemOf } from "./transcript-files.js";
+
+const FORMATS = { txt: "Text", vtt: "Subtitles" };
+
+/** The End dialog and the end screen. */
+export class MeetingEnd {
+  #dialog = document.querySelector("#end-dialog");
+  #problem = document.querySelector("#end-dialog [role=alert]");
+  #settings;
+  #key;
+  #files;
+  #languages;
+  #kept = new Map(); // "format lang" -> Blob, read just before the gateway deleted it
+
+  /**
+   * @param {{room: string, http: URL}} settings
+   * @param {AccessKey} options.key
+   * @param {TranscriptFiles} options.files
+   * @param {() => string[]} options.languages returns the languages that are read in this meeting
+   */
+  constructor(settings, { key, files, languages }) {
+    this.#settings = settings;
+    this.#key = key;
+    this.#files = files;
+    this.#languages = languages;
+    document.querySelector("#end").addEventListener("click", () => {
+      this.#problem.textContent = "";
+      this.#offer(this.#dialog.querySelector("ul"));
+      this.#dialog.showModal();
+    });
+    this.#dialog.querySelector(".danger").addEventListener("click", (event) => {
+      event.preventDefault(); // the dialog stays open if the meeting cannot be ended
+      this.#end();
+    });
+  }
+
+  /** Show that the meeting has ended, with the transcripts if this page has kept them. */
+  show() {
+    this.#dialog.close();
+    document.body.dataset.ended = "";
+    document.querySelector("#column-heads").inert = true;
+    this.#offer(document.querySelector("#ended ul"));
+    document.querySelector("#ended ul").hidden = !this.#kept.size;
+    document.querySelector("#ended").hidden = false;
+    document.querySelector("#ended-title").focus();
+  }
+
+  /** List the transcripts; those that are kept are saved without asking the gateway. */
+  #offer(list) {
+    list.replaceChildren(...["", ...this.#languages()].map((lang) => {
+      const item = element("li", "field-row");
+      const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", "Original");
+      item.append(name, ...Object.entries(FORMATS).map(([format, label]) => {
+        const button = element("button", "button", label);
+        button.type = "button";
+        button.setAttribute("aria-label", `${name.textContent}: ${label}`);
+        button.addEventListener("click", () => this.#save(format, lang));
+        return button;
+      }));
+      return item;
+    }));
+  }
+
+  async #save(format, lang) {
+    try {
+      this.#files.save(this.#kept.get(`${format} ${lang}`) ?? await this.#files.read(format, lang), format, lang);
+    } catch ({ message }) {
+      this.#problem.textContent = message;
+    }
+  }
+
+  /** Keep the transcripts, then delete the room. If a transcript cannot be read, nothing is deleted. */
+  async #end() {
+    const kept = new Map();
+    try {
+      for (const lang of ["", ...this.#languages()]) {
+        for (const format of Object.keys(FORMATS)) kept.set(`${format} ${lang}`, await this.#files.read(format, lang));
+      }
+    } catch ({ message }) {
+      this.#problem.textContent = `The meeting was not ended, because its transcripts cannot be read. ${message}`;
+      return;
+    }
+    this.#kept = kept; // before the gateway closes the connection
+    const url = new URL(`v1/rooms/${this.#settings.room}`, this.#settings.http);
+    const answer = await fetch(url, { method: "DELETE", headers: this.#key.headers }).catch(() => null);
+    if (!answer?.ok) this.#problem.textContent = await problemOf(answer);
+  }
+}
