@@ -46,6 +46,9 @@ for (const dark of [false, true]) {
         await seen(button.slice(1));
         await page.keyboard.press("Escape");
       }
+      await page.click(".brand");
+      await seen("leaving");
+      await page.keyboard.press("Escape");
       if (!phone) {
         await page.click("#present");
         await seen("present");
@@ -55,6 +58,17 @@ for (const dark of [false, true]) {
         await page.locator("#languages a, .window").first().waitFor();
         await seen(path.slice(1, 5));
       }
+      await page.goto(`${environment.address}/?room=${name}&role=moderate&to=de,ja`);
+      await hasCaption(page, "ja", "[ja] good morning everybody");
+      await page.locator(".row").first().focus();
+      await page.getByRole("button", { name: "Delete" }).click();
+      await seen("deleting");
+      await page.click("#moderation");
+      await page.click("#end");
+      await seen("ending");
+      await page.click("#end-dialog .danger");
+      await page.locator("#ended").waitFor();
+      await seen("ended");
       assert.deepEqual(page.faults, []);
     });
   }

@@ -8,7 +8,7 @@ import { element, iconButton } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
 import { isOwnId } from "../speech/utterance-ids.js";
 
-const UNDO_MS = 6000; // until a line is deleted, unless it is taken back
+const UNDO_MS = 8000; // until a line is deleted, unless it is taken back
 
 /** The toolbar of the row that has the pointer or the focus. */
 export class CaptionActions {
