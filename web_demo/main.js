@@ -160,7 +160,7 @@ function onState(name, detail, code) {
   const texts = {
     connecting: "Connecting…",
     open: "Connected",
-    waiting: `No connection. Next attempt in ${Math.ceil(detail)} s`,
+    waiting: `No connection · trying again in ${Math.ceil(detail)} s`,
     closed: `Disconnected: ${detail}`,
   };
   $("#state").dataset.state = name;
@@ -195,7 +195,7 @@ async function readOverHttp() {
       }
       if (connection === stream) onEvent(event);
       if (event.type === "welcome" && settings.role !== "view") {
-        showNotice("This network blocks WebSocket connections, so you can read but not speak.", true);
+        showNotice("You can read but not speak: this network blocks WebSocket connections.", true);
       }
     },
   });

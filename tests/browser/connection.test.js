@@ -62,14 +62,15 @@ for (const store of [false, true]) {
     await killed.kill();
     await page.locator('#state:not([data-state="open"])').waitFor();
     await type(page, "said meanwhile");
+    await type(page, "and said after it");
     killed = await startGateway({ port: killed.port, options });
     try {
       for (const one of [page, reader, overHttp]) {
-        await hasCaption(one, "de", "[de] said meanwhile");
+        await hasCaption(one, "de", "[de] and said after it");
         await one.waitForFunction(() => !document.querySelector('.caption:is([data-status="waiting"], [data-status="growing"])'));
         const texts = await one.locator(".source").allTextContents();
         assert.deepEqual(texts, ["before the restart",
-          "a line whose caption is still being made when the gateway is killed", "said meanwhile"]);
+          "a line whose caption is still being made when the gateway is killed", "said meanwhile", "and said after it"]);
         assert.deepEqual(one.faults, []);
       }
       await overlay.locator(".window", { hasText: "[de] said meanwhile" }).waitFor();

@@ -24,6 +24,7 @@ test("readers see who speaks while a line is typed, and a name is asked for once
   const room = newRoom();
   const page = await connected(await open(environment, `/?room=${room}&to=de`));
   const reader = await connected(await open(environment, `/?room=${room}&role=view&to=de`));
+  await reader.getByText("Captions will appear here when someone speaks.").waitFor();
   await page.getByLabel("Your name").fill("Åsa");
   await page.getByLabel("Your name").press("Enter");
   await page.locator("#line").pressSequentially("we meet again on Thursday ");

@@ -77,6 +77,7 @@ for (const dark of [false, true]) {
 test("everything can be done with the keyboard alone", async () => {
   const page = await connected(await open(environment, `/?room=${newRoom()}&role=moderate&to=de,fr`));
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.className);
+  await page.getByRole("button", { name: "Live stats" }).waitFor();
   const reached = [];
   for (let n = 0; n < 20; n++) {
     await page.keyboard.press("Tab");

@@ -11,12 +11,11 @@ import { inLanguage } from "../page/languages.js";
 const FAILURES = {
   busy: "the gateway is too busy",
   engine_unavailable: "the translator is not available",
-  pair_unsupported: "these two languages cannot be translated into each other",
-  rejected: "the translator gave no usable result",
+  pair_unsupported: "these two languages don’t work together",
   timeout: "the translator took too long",
 };
 const NOTES = {
-  failed: (code) => `Not translated: ${FAILURES[code] ?? "something went wrong"}`,
+  failed: (code) => ["Couldn’t translate this line", FAILURES[code]].filter(Boolean).join(": "),
   cancelled: () => "Stopped",
   interrupted: () => "Not finished: the connection was lost",
 };

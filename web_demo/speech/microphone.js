@@ -125,7 +125,7 @@ export class Microphone {
     const devices = (await navigator.mediaDevices.enumerateDevices()).filter(({ kind }) => kind === "audioinput");
     const options = devices.map(({ deviceId, label }) => new Option(label || "Microphone", deviceId));
     const { value } = this.#device;
-    this.#device.replaceChildren(new Option("The usual one", ""), ...options);
+    this.#device.replaceChildren(new Option("Default", ""), ...options);
     this.#device.value = devices.some(({ deviceId }) => deviceId === value) ? value : "";
   }
 
