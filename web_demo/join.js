@@ -3,6 +3,7 @@
 import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
 import { inLanguage, nameOf } from "./page/languages.js";
+import { STRINGS } from "./page/strings.js";
 
 const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
 
@@ -38,4 +39,4 @@ function languageItem(tag, i) {
 
 $("#room").textContent = settings.room ?? "";
 if (settings.room) $("#languages").append(...byPreference(await fetchLanguages()).map(languageItem));
-else $("#message").textContent = "This link does not name a meeting. Scan the QR code again, or ask for a new link.";
+else $("#message").textContent = STRINGS.page.noMeeting;

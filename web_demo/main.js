@@ -14,6 +14,7 @@ import { WebSocketConnection } from "./connection/websocket.js";
 import { element } from "./page/dom.js";
 import { fillMenu, nameOf } from "./page/languages.js";
 import { pairsOf, reasonAgainst } from "./page/pairs.js";
+import { STRINGS } from "./page/strings.js";
 import { keepScreenOn } from "./page/wake-lock.js";
 import { DisplaySettings } from "./panels/display-settings.js";
 import { MeetingEnd } from "./panels/meeting-end.js";
@@ -96,7 +97,7 @@ new CaptionActions(captions, autoscroll, {
   send: (message) => connection.send(message),
 });
 new ShareDialog(settings, key, () => columns.languages);
-const pasteDialog = new PasteDialog((entries, lang) => demo.play(entries, lang, "Pasted transcript"));
+const pasteDialog = new PasteDialog((entries, lang) => demo.play(entries, lang, STRINGS.page.pastedTitle));
 
 /** Return the address of the next connection. */
 function address(path, base) {
@@ -126,7 +127,7 @@ function onEvent(event) {
       if (event.resumed?.ok === false) showGapNotice(event.resumed);
       break;
     case "degraded":
-      $("#state").textContent = ["Connected", ...limitations(event)].join(" · ");
+      $("#state").textContent = [STRINGS.page.connected, ...limitations(event)].join(" · ");
       break;
     case "error":
       moderation.onError(event);
@@ -158,10 +159,10 @@ function onEvent(event) {
 
 function onState(name, detail, code) {
   const texts = {
-    connecting: "Connecting…",
-    open: "Connected",
-    waiting: `No connection · trying again in ${Math.ceil(detail)} s`,
-    closed: `Disconnected: ${detail}`,
+    connecting: STRINGS.page.connecting,
+    open: STRINGS.page.connected,
+    waiting: STRINGS.page.waiting(Math.ceil(detail)),
+    closed: STRINGS.page.disconnected(detail),
   };
   $("#state").dataset.state = name;
   $("#state").textContent = texts[name];
@@ -174,7 +175,7 @@ function onState(name, detail, code) {
 
 /** Show that the meeting is over, and end everything that would speak in it. */
 function endMeeting() {
-  $("#state").textContent = "The meeting has ended";
+  $("#state").textContent = STRINGS.page.ended;
   demo.stop();
   microphone.stop();
   sidePanel.close();
@@ -195,7 +196,7 @@ async function readOverHttp() {
       }
       if (connection === stream) onEvent(event);
       if (event.type === "welcome" && settings.role !== "view") {
-        showNotice("You can read but not speak: this network blocks WebSocket connections.", true);
+        showNotice(STRINGS.page.readOnlyNetwork, true);
       }
     },
   });
@@ -271,23 +272,23 @@ function onPlaybackStart(lang) {
 
 /** Return, in words, what does not work as usual. */
 function limitations({ partials, engine }) {
-  return [partials === "off" && "captions come in whole sentences", engine && "using a backup translator"].filter(Boolean);
+  return [partials === "off" && STRINGS.page.wholeSentences, engine && STRINGS.page.backupEngine].filter(Boolean);
 }
 
 /** Show how many people are connected. It is outside the status element, so screen readers do not read it. */
 function showPresence({ members, speakers, readers }) {
   for (const tag of Object.keys(readers)) readLanguages.add(tag);
-  $("#people").textContent = members === 1 ? " · only you" : ` · ${members} people`;
+  $("#people").textContent = ` · ${members === 1 ? STRINGS.page.onlyYou : STRINGS.page.people(members)}`;
   $("#people").title = speakers?.join(", ") ?? "";
 }
 
 /** Tell that captions may be missing, since the gateway no longer has all events of the time without a connection. */
 function showGapNotice({ transcript }) {
-  showNotice("The connection was lost. Some captions from that time may be missing.");
+  showNotice(STRINGS.page.gap);
   if (!transcript) return;
   const url = new URL(`.${transcript.replace(/json$/, "txt")}`, settings.http);
   url.searchParams.set("lang", columns.languages[0]);
-  const anchor = element("a", "", "Read the transcript");
+  const anchor = element("a", "", STRINGS.page.readTranscript);
   anchor.href = url;
   anchor.target = "_blank";
   $("#notice").append(" ", anchor);
@@ -339,7 +340,7 @@ $(".brand").addEventListener("click", (event) => {
 
 setRole(settings.role);
 $("#room").textContent = settings.room;
-document.title = `${settings.room} · Live captions`;
+document.title = STRINGS.page.title(settings.room);
 
 // A gateway elsewhere does not answer requests of this page; its languages are in its `welcome`.
 if (!settings.elsewhere) {

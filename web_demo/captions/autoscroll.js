@@ -3,6 +3,8 @@
 // Owns: the scroll position of the captions and the button that returns to the newest one.
 // Must not know: captions, sockets.
 
+import { STRINGS } from "../page/strings.js";
+
 const NEAR_PX = 32; // this close to the end counts as at the end
 const EASE = 0.28; // share of the remaining way in each frame, so that a new line glides in
 const RELAYOUT_MS = 300; // after a new layout, scroll events are not the reader's for this long
@@ -97,7 +99,7 @@ export class AutoScroll {
   #updateButton() {
     const { hidden } = this.#button;
     if (hidden !== this.#following) this.#button.hidden = this.#following;
-    const text = this.#newRows ? `Newest captions (${this.#newRows} new)` : "Newest captions";
+    const text = this.#newRows ? STRINGS.captions.newestCount(this.#newRows) : STRINGS.captions.newest;
     const label = this.#button.lastElementChild;
     if (label.textContent !== text) label.textContent = text; // this runs in each frame of scrolling
   }

@@ -6,6 +6,7 @@
 
 import { element, iconButton } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 import { isOwnId } from "../speech/utterance-ids.js";
 
 const UNDO_MS = 8000; // until a line is deleted, unless it is taken back
@@ -15,9 +16,9 @@ export class CaptionActions {
   #list = document.querySelector("#utterances");
   #reader = document.querySelector("#reader");
   #toolbar = element("div", "caption-actions");
-  #original = iconButton("original", "Show the original");
-  #correct = iconButton("edit", "Correct");
-  #delete = iconButton("delete", "Delete");
+  #original = iconButton("original", STRINGS.captions.showOriginal);
+  #correct = iconButton("edit", STRINGS.captions.correct);
+  #delete = iconButton("delete", STRINGS.captions.delete);
   #captions;
   #autoscroll;
   #role;
@@ -38,7 +39,7 @@ export class CaptionActions {
     this.#role = role;
     this.#send = send;
     this.#toolbar.setAttribute("role", "toolbar");
-    this.#toolbar.setAttribute("aria-label", "Actions on this caption");
+    this.#toolbar.setAttribute("aria-label", STRINGS.captions.actions);
     this.#toolbar.append(this.#original, this.#correct, this.#delete);
     this.#original.addEventListener("click", () => this.#row.toggleAttribute("data-original-shown"));
     this.#correct.addEventListener("click", () => this.#edit());
@@ -72,15 +73,15 @@ export class CaptionActions {
     const { id } = this.#captions.utteranceAt(row) ?? {};
     if (!id || this.#deletions.has(id)) return;
     const bar = element("div", "deletion");
-    const undo = element("button", "button", "Undo");
-    const now = element("button", "button danger", "Delete now");
+    const undo = element("button", "button", STRINGS.captions.undo);
+    const now = element("button", "button danger", STRINGS.captions.deleteNow);
     undo.type = now.type = "button";
     undo.addEventListener("click", () => {
       this.#forgetDeletion(id);
       row.focus();
     });
     now.addEventListener("click", () => this.#deleteNow(id));
-    bar.append(element("p", "", "This line will be deleted for everybody."), undo, now);
+    bar.append(element("p", "", STRINGS.captions.deleting), undo, now);
     bar.firstChild.setAttribute("role", "status");
     this.#deletions.set(id, { row, bar, timer: setTimeout(() => this.#deleteNow(id), UNDO_MS) });
     this.#toolbar.remove();
@@ -128,8 +129,8 @@ export class CaptionActions {
       if (caption && !texts.has(dataset.lang)) texts.set(dataset.lang, caption.stable);
     }
     for (const [lang, text] of texts) form.append(editorField(lang, text, lang === utterance.lang));
-    const save = element("button", "button primary", "Save");
-    const cancel = element("button", "button", "Cancel");
+    const save = element("button", "button primary", STRINGS.captions.save);
+    const cancel = element("button", "button", STRINGS.captions.cancel);
     cancel.type = "button";
     const buttons = element("div", "buttons");
     buttons.append(cancel, save);
@@ -170,7 +171,7 @@ export class CaptionActions {
 }
 
 function editorField(lang, text, original) {
-  const label = element("label", "", original ? `${nameOf(lang)} (original)` : nameOf(lang));
+  const label = element("label", "", original ? STRINGS.captions.original(nameOf(lang)) : nameOf(lang));
   const area = inLanguage(element("textarea", "field"), lang);
   area.value = text;
   area.rows = 1 + Math.floor(text.length / 60); // where the style sheet cannot size it by its content

@@ -7,19 +7,13 @@
 
 import { element } from "../page/dom.js";
 import { inLanguage } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 
-const FAILURES = {
-  busy: "the gateway is too busy",
-  engine_unavailable: "the translator is not available",
-  pair_unsupported: "these two languages don’t work together",
-  timeout: "the translator took too long",
-};
 const NOTES = {
-  failed: (code) => ["Couldn’t translate this line", FAILURES[code]].filter(Boolean).join(": "),
-  cancelled: () => "Stopped",
-  interrupted: () => "Not finished: the connection was lost",
+  failed: (code) => [STRINGS.captions.failed, STRINGS.captions.failures[code]].filter(Boolean).join(": "),
+  cancelled: () => STRINGS.captions.stopped,
+  interrupted: () => STRINGS.captions.interrupted,
 };
-const TERM_MISSING = "A glossary term was not used"; // shown to speakers only
 const LANGUAGE_NAMES = new Intl.DisplayNames("en", { type: "language" });
 
 /** A row of the caption list. */
@@ -125,10 +119,10 @@ class Caption {
     this.node.dataset.status = this.growing && empty ? "waiting" : status;
     this.#showNotes([
       ["tag", NOTES[status]?.(caption?.code)],
-      ["tag", caption?.edited && "Edited"],
-      ["tag", caption?.unsure && "May be wrong"],
-      ["tag term", caption?.termMissing && TERM_MISSING],
-      ["tag via", caption?.pivot && `via ${LANGUAGE_NAMES.of(caption.pivot)}`],
+      ["tag", caption?.edited && STRINGS.captions.edited],
+      ["tag", caption?.unsure && STRINGS.captions.unsure],
+      ["tag term", caption?.termMissing && STRINGS.captions.termMissing], // shown to speakers only
+      ["tag via", caption?.pivot && STRINGS.captions.via(LANGUAGE_NAMES.of(caption.pivot))],
     ].filter(([, note]) => note));
   }
 

@@ -5,6 +5,7 @@
 
 import { element, iconButton } from "../page/dom.js";
 import { direction, fillMenu, inLanguage, nameOf } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;
 
@@ -62,11 +63,11 @@ export class LanguageColumns {
   }
 
   #render() {
-    const label = element("p", "column-label", this.languages.length > 1 ? "Languages" : "Language");
+    const label = element("p", "column-label", this.languages.length > 1 ? STRINGS.languages.several : STRINGS.languages.one);
     const heads = this.languages.map((tag, i) => this.#head(tag, i));
     const free = this.#offered.find(({ tag }) => !this.languages.includes(tag) && !this.#reasonAgainst(tag));
     if (free && this.languages.length < MAX_COLUMNS) {
-      const add = iconButton("plus", "Add a language");
+      const add = iconButton("plus", STRINGS.languages.add);
       add.addEventListener("click", () => {
         this.choose([...this.languages, free.tag]);
         this.#node.querySelector(".column-head:last-child select").focus();
@@ -80,7 +81,7 @@ export class LanguageColumns {
     const head = element("div", "column-head");
     head.dir = direction(tag); // the head stands above its text, also in right-to-left columns
     const menu = element("select");
-    menu.setAttribute("aria-label", `Language of column ${i + 1}`);
+    menu.setAttribute("aria-label", STRINGS.languages.column(i + 1));
     fillMenu(menu, this.#offered.map((one) => ({ ...one, reason: this.#reasonAgainst(one.tag) })), tag);
     inLanguage(menu, tag);
     menu.addEventListener("change", () => {
@@ -93,7 +94,7 @@ export class LanguageColumns {
     });
     head.append(menu);
     if (this.languages.length > 1) {
-      const remove = iconButton("close", `Remove ${nameOf(tag)}`);
+      const remove = iconButton("close", STRINGS.languages.remove(nameOf(tag)));
       remove.addEventListener("click", () => this.choose(this.languages.filter((other) => other !== tag)));
       head.append(remove);
     }

@@ -4,6 +4,8 @@
 // addresses are written to logs and a ticket can be used once.
 // Must not know: sockets, captions.
 
+import { STRINGS } from "../page/strings.js";
+
 const STORED_KEY = "key";
 const STORED_READER_KEY = "guests";
 const ROLES = ["moderate", "speak", "view"]; // most to least permitted
@@ -63,7 +65,7 @@ export class AccessKey {
   ask(onKey) {
     if (this.#dialog.open) return;
     const field = this.#dialog.querySelector("input");
-    this.#dialog.querySelector("[role=alert]").textContent = this.#value ? "This key was not accepted." : "";
+    this.#dialog.querySelector("[role=alert]").textContent = this.#value ? STRINGS.page.wrongKey : "";
     field.value = "";
     this.#dialog.addEventListener("close", () => {
       this.#value = field.value.trim() || null;

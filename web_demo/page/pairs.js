@@ -4,6 +4,7 @@
 // Must not know: sockets, menus.
 
 import { nameOf } from "./languages.js";
+import { STRINGS } from "./strings.js";
 
 /**
  * Return the targets of each language from a `welcome`, for pages that cannot ask `/v1/languages`.
@@ -26,5 +27,5 @@ export function pairsOf({ languages, impossible = {} }) {
 export function reasonAgainst(pairs, sources, target) {
   const known = pairs.filter(({ tag }) => sources.includes(tag));
   if (!known.length || known.some(({ tag, targets }) => tag === target || targets.includes(target))) return "";
-  return `not from ${known.length > 1 ? "any other language" : nameOf(known[0].tag)}`;
+  return known.length > 1 ? STRINGS.languages.notFromOthers : STRINGS.languages.notFrom(nameOf(known[0].tag));
 }

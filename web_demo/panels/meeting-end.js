@@ -5,9 +5,10 @@
 
 import { element } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 import { problemOf } from "./transcript-files.js";
 
-const FORMATS = { txt: "Text", vtt: "Subtitles" };
+const FORMATS = { txt: STRINGS.moderation.text, vtt: STRINGS.moderation.subtitles };
 
 /** The End dialog and the end screen. */
 export class MeetingEnd {
@@ -56,7 +57,7 @@ export class MeetingEnd {
   #offer(list) {
     list.replaceChildren(...["", ...this.#languages()].map((lang) => {
       const item = element("li", "field-row");
-      const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", "Original");
+      const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", STRINGS.moderation.original);
       item.append(name, ...Object.entries(FORMATS).map(([format, label]) => {
         const button = element("button", "button", label);
         button.type = "button";
@@ -84,7 +85,7 @@ export class MeetingEnd {
         for (const format of Object.keys(FORMATS)) kept.set(`${format} ${lang}`, await this.#files.read(format, lang));
       }
     } catch ({ message }) {
-      this.#problem.textContent = `The meeting was not ended, because its transcripts cannot be read. ${message}`;
+      this.#problem.textContent = STRINGS.moderation.notEnded(message);
       return;
     }
     this.#kept = kept; // before the gateway closes the connection

@@ -5,6 +5,7 @@
 
 import { element, iconButton } from "../page/dom.js";
 import { fillMenu, nameOf } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 import { lengthOf } from "../speech/split-text.js";
 
 const MAX_CONTEXT = 4000; // characters; these three are limits of the gateway
@@ -57,20 +58,20 @@ export class ModerationPanel {
     sessionStorage.setItem(this.#storageKey, JSON.stringify(settings));
     this.#render(settings);
     const hasTerms = Object.keys(settings.glossary ?? {}).length > 0;
-    const note = hasTerms ? " The translator may not use every term; captions without one are marked." : "";
-    this.#showSaveStatus(ref === SAVE_REF ? `Saved for all captions from now on.${note}` : "");
+    const saved = hasTerms ? STRINGS.moderation.savedTerms : STRINGS.moderation.saved;
+    this.#showSaveStatus(ref === SAVE_REF ? saved : "");
   }
 
   /** Show that the gateway refused what was saved. */
   onError({ ref, msg }) {
-    if (ref === SAVE_REF) this.#showSaveStatus(`Not saved. ${msg}`);
+    if (ref === SAVE_REF) this.#showSaveStatus(STRINGS.moderation.notSaved(msg));
   }
 
   /** Set the languages of transcripts: the original and those that are read. */
   offer(languages) {
     const options = languages.map((tag) => ({ tag, endonym: nameOf(tag) }));
     const chosen = this.#transcriptLanguage.value || languages[0];
-    fillMenu(this.#transcriptLanguage, [{ tag: "", endonym: "Original" }, ...options], chosen);
+    fillMenu(this.#transcriptLanguage, [{ tag: "", endonym: STRINGS.moderation.original }, ...options], chosen);
   }
 
   get #storageKey() {
@@ -92,17 +93,17 @@ export class ModerationPanel {
     const length = lengthOf(this.#context.value.trim());
     const pairs = this.#pairs;
     const long = pairs.flat().find((text) => lengthOf(text) > MAX_TERM);
-    if (length > MAX_CONTEXT) return `The topic has ${length} characters. At most ${MAX_CONTEXT} are allowed.`;
-    if (pairs.some(([term, translation]) => !term || !translation)) return "Each term needs a translation.";
-    if (long) return `“${[...long].slice(0, 20).join("")}…” is too long. A term may have ${MAX_TERM} characters.`;
-    return pairs.length > MAX_TERMS ? `There are ${pairs.length} terms. At most ${MAX_TERMS} are allowed.` : "";
+    if (length > MAX_CONTEXT) return STRINGS.moderation.longTopic(length, MAX_CONTEXT);
+    if (pairs.some(([term, translation]) => !term || !translation)) return STRINGS.moderation.emptyTerm;
+    if (long) return STRINGS.moderation.longTerm([...long].slice(0, 20).join(""), MAX_TERM);
+    return pairs.length > MAX_TERMS ? STRINGS.moderation.manyTerms(pairs.length, MAX_TERMS) : "";
   }
 
   #save() {
     const problem = this.#invalid;
     if (problem) return this.#showSaveStatus(problem);
     const set = { type: "set", context: this.#context.value.trim(), glossary: Object.fromEntries(this.#pairs) };
-    this.#showSaveStatus(this.#send({ ...set, ref: SAVE_REF }) ? "Saving…" : "Not saved: there is no connection.");
+    this.#showSaveStatus(this.#send({ ...set, ref: SAVE_REF }) ? STRINGS.moderation.saving : STRINGS.moderation.notSavedOffline);
   }
 
   #showSaveStatus(text) {
@@ -118,14 +119,14 @@ export class ModerationPanel {
 
   #addTerm(term = "", translation = "") {
     const row = element("li", "field-row");
-    for (const [value, label] of [[term, "Term"], [translation, "Translation"]]) {
+    for (const [value, label] of [[term, STRINGS.moderation.term], [translation, STRINGS.moderation.translation]]) {
       const input = element("input", "field");
       input.value = value;
       input.placeholder = label;
       input.setAttribute("aria-label", label);
       row.append(input);
     }
-    const remove = iconButton("close", "Remove this term");
+    const remove = iconButton("close", STRINGS.moderation.removeTerm);
     remove.addEventListener("click", () => row.remove());
     row.append(remove);
     this.#terms.append(row);

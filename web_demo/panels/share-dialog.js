@@ -4,6 +4,7 @@
 // Must not know: sockets, captions.
 
 import { meetingLink } from "../connection/meeting-url.js";
+import { STRINGS } from "../page/strings.js";
 
 const LOCAL_HOST = /^(localhost|127\.|\[::1\])/;
 const COPIED_MS = 2000; // how long a button says that the link was copied
@@ -81,9 +82,9 @@ async function copy(field, button) {
   field.select();
   try {
     await navigator.clipboard.writeText(field.value);
-    button.textContent = "Copied";
+    button.textContent = STRINGS.share.copied;
   } catch {
-    button.textContent = "Press Ctrl+C"; // the page may not write the clipboard; the link is selected
+    button.textContent = STRINGS.share.copyByKeys; // the page may not write the clipboard; the link is selected
   }
-  setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
+  setTimeout(() => (button.textContent = STRINGS.share.copy), COPIED_MS);
 }

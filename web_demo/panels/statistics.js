@@ -4,25 +4,26 @@
 // Must not know: sockets.
 
 import { element } from "../page/dom.js";
+import { STRINGS } from "../page/strings.js";
 import { EMPTY_METRICS, append, mean, measure, parsePrometheus, quantile } from "./caption-metrics.js";
 import { drawLineChart } from "./line-chart.js";
 
 const INTERVAL_MS = 1000;
 const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 const spread = (values) => (values.length
-  ? `Half within ${duration(quantile(values, 0.5))}, 95 % within ${duration(quantile(values, 0.95))}` : "");
+  ? STRINGS.statistics.spread(duration(quantile(values, 0.5)), duration(quantile(values, 0.95))) : "");
 
 /** Cards by measurement: `value` and `note` make texts of the values; `minimumScale` is that of the chart. */
 const CARDS = [
-  { key: "first", name: "First text", minimumScale: 500, value: (values) => duration(values.at(-1)), note: spread },
-  { key: "final", name: "Finished caption", minimumScale: 1000, value: (values) => duration(values.at(-1)), note: spread },
-  { key: "erasure", name: "Erasure", minimumScale: 0.4, value: (values) => mean(values).toFixed(2),
-    note: () => "Characters removed again for each one that stays. Below 0.2 is easy to read." },
-  { key: "tokens", name: "Tokens per second", minimumScale: 50, value: (values) => Math.round(values.at(-1)),
-    note: () => "In all meetings on this gateway" },
-  { key: "load", name: "Engine load", minimumScale: 1, value: (values) => `${Math.round(100 * values.at(-1))} %`,
-    note: () => "Translations in progress, relative to the most that run at once" },
-  { key: "queue", name: "Queue", minimumScale: 8, value: (values) => values.at(-1), note: () => "Translations that wait for the engine" },
+  { key: "first", name: STRINGS.statistics.first, minimumScale: 500, value: (values) => duration(values.at(-1)), note: spread },
+  { key: "final", name: STRINGS.statistics.final, minimumScale: 1000, value: (values) => duration(values.at(-1)), note: spread },
+  { key: "erasure", name: STRINGS.statistics.erasure, minimumScale: 0.4, value: (values) => mean(values).toFixed(2),
+    note: () => STRINGS.statistics.erasureNote },
+  { key: "tokens", name: STRINGS.statistics.tokens, minimumScale: 50, value: (values) => Math.round(values.at(-1)),
+    note: () => STRINGS.statistics.tokensNote },
+  { key: "load", name: STRINGS.statistics.load, minimumScale: 1, value: (values) => `${Math.round(100 * values.at(-1))} %`,
+    note: () => STRINGS.statistics.loadNote },
+  { key: "queue", name: STRINGS.statistics.queue, minimumScale: 8, value: (values) => values.at(-1), note: () => STRINGS.statistics.queueNote },
 ];
 
 /** The Statistics panel. */
@@ -94,7 +95,7 @@ export class StatisticsPanel {
       const values = all[card.key];
       const { value, note, canvas } = this.#cards.get(card.key);
       value.textContent = values.length ? card.value(values) : "–";
-      note.textContent = values.length ? card.note(values) : "Nothing measured yet";
+      note.textContent = values.length ? card.note(values) : STRINGS.statistics.nothing;
       drawLineChart(canvas, values, card.minimumScale);
     }
   }

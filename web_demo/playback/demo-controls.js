@@ -5,6 +5,7 @@
 
 import { icon } from "../page/dom.js";
 import { fillMenu, nameOf } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 import { newId } from "../speech/utterance-ids.js";
 import { readScript, timeline } from "./demo-script.js";
 import { Player } from "./player.js";
@@ -70,7 +71,7 @@ export class DemoControls {
   async playDemo(lang) {
     const answer = await fetch(`meeting/${SCRIPT_LANGUAGES.includes(lang) ? lang : "en"}.txt`);
     const entries = timeline(readScript(await answer.text()), lang);
-    this.play(entries, lang, `Demo meeting in ${nameOf(lang)}`);
+    this.play(entries, lang, STRINGS.playback.demoTitle(nameOf(lang)));
   }
 
   /**
@@ -131,9 +132,9 @@ export class DemoControls {
 
   #render() {
     const { isPlaying, speed } = this.#player ?? {};
-    this.#pauseButton.setAttribute("aria-label", isPlaying ? "Pause" : "Continue");
+    this.#pauseButton.setAttribute("aria-label", isPlaying ? STRINGS.playback.pause : STRINGS.playback.continue);
     this.#pauseButton.replaceChildren(icon(isPlaying ? "pause" : "play"));
     this.#speedButton.textContent = `${speed}×`;
-    this.#speedButton.setAttribute("aria-label", `Speed: ${speed} times`);
+    this.#speedButton.setAttribute("aria-label", STRINGS.playback.speed(speed));
   }
 }

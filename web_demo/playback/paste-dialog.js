@@ -4,6 +4,7 @@
 // Must not know: sockets, how it is played.
 
 import { fillMenu } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 import { parseTranscript, scheduleLines, splitLongLines } from "./transcript-parser.js";
 
 /** The Paste a transcript dialog. */
@@ -49,10 +50,9 @@ export class PasteDialog {
     const lines = this.#lines;
     const divided = lines.length > parseTranscript(this.#field.value).length;
     const names = new Set(lines.map(({ speaker }) => speaker).filter(Boolean)).size;
-    const speakers = names ? `, ${names} ${names === 1 ? "speaker" : "speakers"}` : "";
-    const count = `${lines.length} ${lines.length === 1 ? "line" : "lines"}${speakers}`;
+    const count = STRINGS.input.pasted(lines.length, names);
     const limit = this.#limit.toLocaleString("en");
-    const note = divided ? `. Lines over ${limit} characters are divided into several.` : "";
+    const note = divided ? STRINGS.input.divided(limit) : "";
     this.#summary.textContent = lines.length ? count + note : "";
     this.#dialog.querySelector(".primary").disabled = !lines.length;
   }

@@ -3,12 +3,14 @@
 // Owns: the microphone while it is on, and when audio begins and ends on the connection.
 // Must not know: the document, sockets, what was heard.
 
+import { STRINGS } from "../page/strings.js";
+
 const RATE = 16_000; // what recognisers read; a browser that cannot convert sends its own rate
 const PROBLEMS = {
-  NotAllowedError: "This page may not use the microphone. Allow it in the address bar, then press the button again.",
-  NotFoundError: "No microphone was found.",
-  NotReadableError: "Another program is using the microphone.",
-  OverconstrainedError: "The chosen microphone is not connected.",
+  NotAllowedError: STRINGS.microphone.notAllowed,
+  NotFoundError: STRINGS.microphone.notFound,
+  NotReadableError: STRINGS.microphone.inUse,
+  OverconstrainedError: STRINGS.microphone.notConnected,
 };
 
 /** Return whether this browser can stream a microphone. Pages without https have none. */
@@ -100,7 +102,7 @@ export class GatewayRecognition {
       this.#begin();
       this.#change("listening");
     } catch (error) {
-      if (attempt === this.#attempt) this.#change("blocked", PROBLEMS[error.name] ?? `The microphone does not work: ${error.message}`);
+      if (attempt === this.#attempt) this.#change("blocked", PROBLEMS[error.name] ?? STRINGS.microphone.broken(error.message));
     }
   }
 

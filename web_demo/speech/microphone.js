@@ -5,16 +5,16 @@
 
 import { element, icon } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
+import { STRINGS } from "../page/strings.js";
 import { GatewayRecognition, canStream } from "./gateway-recognition.js";
 import { ContinuousRecognition } from "./speech-recognition.js";
 import { newId } from "./utterance-ids.js";
 
 const HOLD_MS = 350; // a longer press is push to talk, a shorter one a switch
 const WHERE = {
-  browser: "Your browser sends the sound to its own speech service.",
-  gateway: "The sound goes to this gateway alone.",
+  browser: STRINGS.microphone.toBrowser,
+  gateway: STRINGS.microphone.toGateway,
 };
-const HOLD_HINT = "Hold the space bar or the microphone button while you speak.";
 
 /** The microphone button. */
 export class Microphone {
@@ -58,7 +58,7 @@ export class Microphone {
     addEventListener("keyup", (event) => this.#onSpace(event, false));
     this.#pushToTalk.addEventListener("change", () => {
       this.#recognition.stop();
-      if (this.#pushToTalk.checked) this.#status.textContent = HOLD_HINT;
+      if (this.#pushToTalk.checked) this.#status.textContent = STRINGS.microphone.hold;
     });
   }
 
@@ -123,9 +123,9 @@ export class Microphone {
 
   async #listDevices() {
     const devices = (await navigator.mediaDevices.enumerateDevices()).filter(({ kind }) => kind === "audioinput");
-    const options = devices.map(({ deviceId, label }) => new Option(label || "Microphone", deviceId));
+    const options = devices.map(({ deviceId, label }) => new Option(label || STRINGS.microphone.device, deviceId));
     const { value } = this.#device;
-    this.#device.replaceChildren(new Option("Default", ""), ...options);
+    this.#device.replaceChildren(new Option(STRINGS.microphone.defaultDevice, ""), ...options);
     this.#device.value = devices.some(({ deviceId }) => deviceId === value) ? value : "";
   }
 
@@ -167,14 +167,16 @@ export class Microphone {
     const listening = state === "listening";
     if (listening && this.#recognition === this.#gateway) this.#listDevices(); // their names are known now
     const status = {
-      off: this.#pushToTalk.checked ? HOLD_HINT : "",
-      starting: "Starting the microphone…",
-      listening: `Listening (${nameOf(this.#language())}). ${this.#recognition === this.#browser ? WHERE.browser : WHERE.gateway}`,
-      muted: "Microphone muted",
+      off: this.#pushToTalk.checked ? STRINGS.microphone.hold : "",
+      starting: STRINGS.microphone.starting,
+      listening: STRINGS.microphone.listening(
+        nameOf(this.#language()), this.#recognition === this.#browser ? WHERE.browser : WHERE.gateway,
+      ),
+      muted: STRINGS.microphone.muted,
       waiting: reason,
       blocked: reason,
     };
-    const label = listening ? "Mute the microphone" : "Speak";
+    const label = listening ? STRINGS.microphone.mute : STRINGS.microphone.speak;
     this.#button.dataset.state = state;
     this.#button.setAttribute("aria-pressed", listening);
     this.#button.setAttribute("aria-label", label);

@@ -4,15 +4,16 @@
 // minute; as long as somebody wants to speak, another one is started, and the text so far is finished.
 // Must not know: the document, sockets.
 
+import { STRINGS } from "../page/strings.js";
+
 const RESTART_MS = [250, 500, 1000, 2000, 5000]; // by the number of starts without a result
 const REGIONS = { en: "en-US", de: "de-DE", fr: "fr-FR", es: "es-ES", ja: "ja-JP", zh: "zh-CN" };
 const PROBLEMS = {
-  unsupported: "This browser cannot recognise speech. Use Chrome, Edge or Safari to speak; "
-    + "here you can type, paste a transcript or play the demo.",
-  "not-allowed": "This page may not use the microphone. Allow it in the address bar, then press the button again.",
-  "service-not-allowed": "This browser does not allow speech recognition on this page. It may require https.",
-  "audio-capture": "No microphone was found.",
-  "language-not-supported": "This browser cannot recognise this language.",
+  unsupported: STRINGS.microphone.unsupported,
+  "not-allowed": STRINGS.microphone.notAllowed,
+  "service-not-allowed": STRINGS.microphone.serviceNotAllowed,
+  "audio-capture": STRINGS.microphone.notFound,
+  "language-not-supported": STRINGS.microphone.languageNotSupported,
 };
 const FATAL = Object.keys(PROBLEMS);
 
@@ -139,7 +140,7 @@ export class ContinuousRecognition {
       this.#wanted = this.#muted = false;
       this.#onState("blocked", PROBLEMS[error]);
     } else if (error === "network") {
-      this.#onState("waiting", "The browser cannot reach its speech service. Trying again…");
+      this.#onState("waiting", STRINGS.microphone.noService);
     } // "no-speech" and "aborted" come before `onend` and need nothing else
   }
 

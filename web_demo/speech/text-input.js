@@ -3,6 +3,7 @@
 // Owns: the typed text, when it is sent, and the note that it is too long for one line.
 // Must not know: sockets, captions.
 
+import { STRINGS } from "../page/strings.js";
 import { lengthOf, splitText } from "./split-text.js";
 import { newId } from "./utterance-ids.js";
 
@@ -63,7 +64,7 @@ export class TextInput {
 
   #showLengthNote() {
     const count = splitText(this.#field.value, this.#limit).length;
-    const note = `Longer than ${this.#limit.toLocaleString("en")} characters: it will be sent as ${count} lines.`;
+    const note = STRINGS.input.tooLong(this.#limit.toLocaleString("en"), count);
     document.querySelector("#length-note").textContent = count > 1 ? note : "";
   }
 
