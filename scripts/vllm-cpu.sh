@@ -35,5 +35,5 @@ install -U 'pip>=25.1' || stop "pip could not be brought up to date; see $log."
 install -c "$lock" "$(grep '^torch==' "$lock")" ||
     stop "pip finds no CPU build of torch; give it PyTorch's index of them, for instance with PIP_EXTRA_INDEX_URL. See $log."
 install --no-deps -r "$lock" || stop "the packages in $lock could not be installed; see $log."
-install -c "$lock" -e . --group test || stop "the gateway and its tests' packages could not be installed; see $log."
+install -c "$lock" -e . --group test-engines || stop "the gateway and its tests' packages could not be installed; see $log."
 echo "$stamp" >"$venv/.stamp"
