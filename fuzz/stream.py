@@ -157,6 +157,9 @@ class Gateway:
             logging.getLogger(name).addHandler(self.faults)
             logging.getLogger(name).propagate = False
         self.loop.run_until_complete(engine.start())
+        # The gateway answers only while its lifespan runs, which here is as long as the process.
+        self.lifespan = self.app.lifespan(self.app)
+        self.loop.run_until_complete(self.lifespan.__aenter__())
 
     def turn(self, do: Callable[[], None] = lambda: None, times: int = TURNS) -> None:
         """Call a function where the loop runs, as a selector would, and let the loop turn."""
