@@ -21,7 +21,7 @@ from gateway.server.routes.api import STATUS, TranslateRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
-from scripts.schema import Json
+from scripts.schema_examples import Json
 
 TEXT: Json = {"type": "string"}
 EVENTS: Json = {}

@@ -22,7 +22,8 @@ from gateway.protocol.audio import AudioInfo
 from gateway.protocol.codec import decode
 from gateway.protocol.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
 from gateway.server.routes import api, libretranslate, qr, sse, tickets, transcripts
-from scripts.schema import EXAMPLES, QUERY, json_schema, tag
+from scripts.schema import json_schema, tag
+from scripts.schema_examples import EXAMPLES, QUERY
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "protocol"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}

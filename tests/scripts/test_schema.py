@@ -17,12 +17,11 @@ from gateway.protocol.codec import Codec, decode
 from gateway.protocol.messages import DURABLE, EVENTS, REQUESTS, ServerMessage
 from scripts.schema import (
     ANSWERS,
-    EXAMPLES,
-    QUERY,
     asyncapi,
     json_schema,
     tag,
 )
+from scripts.schema_examples import EXAMPLES, QUERY
 
 DOCS = Path(__file__).parents[2] / "docs"
 EVERY = (*REQUESTS, *EVENTS)
