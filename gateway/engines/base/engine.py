@@ -216,27 +216,21 @@ class PushEngine:
                 self.abort(job.id)
 
 
-class ModelEngine(PushEngine):
-    """A base of engines that have a model, in this process or behind a connection.
+class Backend:
+    """A base of engines and recognisers that have a model, with its name, capacity and health.
 
-    :param name: value of `Engine.name`
-    :param profile: value of `Engine.profile`
-    :param capacity: value of `Engine.capacity`
+    :param name: short name of the backend and its model for people
+    :param capacity: number of jobs to give it at once
     """
 
-    def __init__(self, name: str, profile: Profile, capacity: int) -> None:
+    def __init__(self, name: str, capacity: int) -> None:
         self._name = name
-        self._profile = profile
         self._capacity = capacity
         self._health = Health.STARTING
 
     @property
     def name(self) -> str:
         return self._name
-
-    @property
-    def profile(self) -> Profile:
-        return self._profile
 
     @property
     def capacity(self) -> int:
@@ -250,13 +244,30 @@ class ModelEngine(PushEngine):
         return {}
 
     def _require_health(self, health: Health) -> None:
-        """Raise `EngineGone` unless the engine is in the state ``health``."""
+        """Raise `EngineGone` unless the backend is in the state ``health``."""
         if self.health is not health:
             raise EngineGone(f"{self.name} is {self.health.value}, not {health.value}.")
 
     def _set_health(self, health: Health) -> None:
         logger.debug("%s is %s", self.name, health.value)
         self._health = health
+
+
+class ModelEngine(Backend, PushEngine):
+    """A base of engines that have a model, in this process or behind a connection.
+
+    :param name: value of `Engine.name`
+    :param profile: value of `Engine.profile`
+    :param capacity: value of `Engine.capacity`
+    """
+
+    def __init__(self, name: str, profile: Profile, capacity: int) -> None:
+        super().__init__(name, capacity)
+        self._profile = profile
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
 
 
 class PullJob:

@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from gateway.engines.base.engine import Health
-from gateway.errors import EngineGone
+from gateway.engines.base.engine import Backend, Health
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 
 SAMPLE_BYTES = 2
@@ -70,7 +69,7 @@ class Recogniser(Protocol):
         """End all jobs and free the model. Idempotent."""
 
 
-class BaseRecogniser:
+class BaseRecogniser(Backend):
     """A base of recognisers, with the properties of the contract.
 
     :param name: value of `Recogniser.name`
@@ -79,39 +78,17 @@ class BaseRecogniser:
     """
 
     def __init__(self, name: str, languages: tuple[str, ...], capacity: int) -> None:
-        self._name = name
+        super().__init__(name, capacity)
         self._languages = languages
-        self._capacity = capacity
-        self._health = Health.STARTING
         self._unfinished = 0
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def languages(self) -> tuple[str, ...]:
         return self._languages
 
     @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def health(self) -> Health:
-        return self._health
-
-    @property
     def unfinished(self) -> int:
         return self._unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return {}
-
-    def _require_ready(self) -> None:
-        """Raise `EngineGone` unless the recogniser is ready."""
-        if self._health is not Health.READY:
-            raise EngineGone(f"{self.name} is {self._health.value}, not ready.")
 
 
 def duration(job: RecognitionJob) -> float:

@@ -72,7 +72,7 @@ class ScriptedRecogniser(BaseRecogniser):
         self._end(Health.DEAD)
 
     async def recognise(self, job: RecognitionJob) -> Recognised:
-        self._require_ready()
+        self._require_health(Health.READY)
         self.jobs.append(job)
         self._unfinished += 1
         wait = asyncio.ensure_future(self._wait())

@@ -94,7 +94,7 @@ class OpenAIRecogniser(BaseRecogniser):
         self._health = Health.READY
 
     async def recognise(self, job: RecognitionJob) -> Recognised:
-        self._require_ready()
+        self._require_health(Health.READY)
         if not job.audio.strip(b"\x00"):
             return Recognised(no_speech=1.0)  # a server may refuse it, or invent words
         self._unfinished += 1

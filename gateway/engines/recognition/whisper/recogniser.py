@@ -60,7 +60,7 @@ class WhisperRecogniser(BaseRecogniser):
         self._health = Health.READY
 
     async def recognise(self, job: RecognitionJob) -> Recognised:
-        self._require_ready()
+        self._require_health(Health.READY)
         if len(job.audio) % 2 or duration(job) > LONGEST:
             raise JobFault("The audio is no 16-bit PCM of at most 30 s.", ErrorCode.INTERNAL)
         self._unfinished += 1
