@@ -158,12 +158,12 @@ class Stage:
         self.tokens = 0
         self.stopped: set[str] = set()
         self._lines: dict[str, CaptionSink | None] = {}
-        self.dispatch = Scheduler(capacity=len(to), depth=limits.queue)
+        self.scheduler = Scheduler(capacity=len(to), depth=limits.queue)
         self._clock = clock
         self.room = Room(
             f"room {said.id}",  # an engine with two steps knows its utterances by their rooms
             log=EventLog("epoch", limits),
-            scheduler=self.dispatch,
+            scheduler=self.scheduler,
             model=profile,
             limits=limits,
             options=flow,
@@ -195,7 +195,7 @@ class Stage:
 
     def act(self) -> Iterator[Job]:
         """Carry out the dispatcher's decisions, and return the jobs that begin."""
-        while actions := self.dispatch.actions():
+        while actions := self.scheduler.actions():
             for action in actions:
                 match action:
                     case StartJob(job):
@@ -203,7 +203,7 @@ class Stage:
                         yield job
                     case StopJob(job_id):
                         self.stopped.add(job_id)
-                        self.dispatch.done(job_id)
+                        self.scheduler.done(job_id)
 
     def schedule(self, job: Job, output: Output, costs: Costs) -> None:
         """Schedule the engine's output."""
@@ -229,7 +229,7 @@ class Stage:
                 self.room.captioner.finished(job_id, self._clock.now)
             else:
                 self.room.captioner.failed(job_id, fault, self._clock.now)
-            self.dispatch.done(job_id)
+            self.scheduler.done(job_id)
 
     def read(self) -> None:
         """Let the readers read what has come."""

@@ -204,7 +204,7 @@ async def measure(kind: str, rooms: int, seconds: float, label: str, seed: int =
             nonlocal deepest, off
             while True:
                 await asyncio.sleep(0.05)
-                deepest = max(deepest, hub.dispatch.finals)
+                deepest = max(deepest, hub.scheduler.finals)
                 off += 0.05 * (hub.degraded.partials == "off")
 
         watching = asyncio.create_task(watch())

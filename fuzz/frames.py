@@ -113,4 +113,4 @@ def one(data: bytes) -> None:
     for utterance in meeting.room.utterances.by_id.values():
         assert utterance.ended, utterance
     assert not meeting.room.captioner.jobs
-    assert meeting.dispatch.queued == meeting.dispatch.running == 0
+    assert meeting.scheduler.queued == meeting.scheduler.running == 0

@@ -144,17 +144,17 @@ class _HubCollector:
             ),
             "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
             "gateway_log_bytes": ("Memory of the logs of all rooms.", hub.log_bytes),
-            "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.dispatch.queued),
-            "gateway_finals_queued": ("Jobs for finals among those waiting.", hub.dispatch.finals),
+            "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.scheduler.queued),
+            "gateway_finals_queued": ("Jobs for finals among those waiting.", hub.scheduler.finals),
             "gateway_overloaded": (
                 "1 while the engine does not keep up and partials are left out, else 0.",
                 hub.load.overloaded,
             ),
             "gateway_rooms_seated": ("Rooms in which something was said recently.", hub.load.rooms),
-            "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
+            "gateway_jobs_running": ("Jobs given to the engine.", hub.scheduler.running),
             "gateway_jobs_capacity": (
                 "Jobs that the engine is given at once, at most.",
-                hub.dispatch.capacity,
+                hub.scheduler.capacity,
             ),
             "gateway_coalesce_seconds": (
                 "How long text waits to be sent together with more; 0 without load.",
@@ -176,7 +176,7 @@ class _HubCollector:
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(name, text, value=float(value))
         yield from _engines(hub)
-        yield from _delivery(hub.tally)
+        yield from _delivery(hub.counters)
         resumed = CounterMetricFamily(
             "gateway_resumed",
             "Sockets that resumed. ok: whether the log still had all that they missed.",
@@ -198,7 +198,7 @@ class _HubCollector:
             "gateway_jobs", "Jobs given to the engine, by priority.", labels=["priority"]
         )
         for priority in Priority:
-            jobs.add_metric([priority.name.lower()], hub.dispatch.given[priority])
+            jobs.add_metric([priority.name.lower()], hub.scheduler.given[priority])
         yield jobs
         yield CounterMetricFamily(
             "gateway_tokens", "Tokens that the engine made.", value=hub.jobs.tokens
@@ -285,7 +285,7 @@ that the number of series is bounded."""
 def _tenants(hub: Hub) -> Iterator[Metric]:
     """Yield the gauges of each tenant."""
     accounts = sorted(
-        hub.ledger.accounts.copy().items(), key=lambda entry: len(entry[1].members), reverse=True
+        hub.tenants.accounts.copy().items(), key=lambda entry: len(entry[1].members), reverse=True
     )
     sockets = GaugeMetricFamily(
         "gateway_tenant_sessions", "Open sockets of a tenant.", labels=["tenant"]
@@ -402,7 +402,7 @@ def _engines(hub: Hub) -> Iterator[Metric]:
         texts = ENGINE_GAUGES
         gauge("gateway_engine_unfinished", texts["unfinished"], name, engine.unfinished)
         gauge("gateway_engine_capacity", texts["capacity"], name, engine.capacity)
-        gauge("gateway_engine_queued", texts["queued"], name, hub.dispatch.queue_of((name,)))
+        gauge("gateway_engine_queued", texts["queued"], name, hub.scheduler.queue_of((name,)))
         for own, value in engine.stats().items():
             text = ENGINE_HELP.get(own, "As the engine counts it.")
             gauge(f"gateway_engine_{own}", text, name, value)

@@ -38,11 +38,11 @@ def test_a_key_is_printed_once_and_opens_what_was_asked_for(
     token = made(capsys, file, *argv, *more)
     text = file.read_text()
     assert token.startswith("gwk_") and token.rpartition("_")[2] not in text
-    grant = Keyring.read(text).authenticate(token, time.time())
-    assert (grant.name, grant.tenant, grant.role) == ("board", "acme", Role.VIEW)
-    assert (grant.rooms, grant.langs) == (("board", "team-*"), ("de", "fr"))
-    assert grant.quota == Quota(sessions=5, minute=60)
-    assert grant.until is not None and abs(grant.until - time.time() - 30 * 86_400) < 60
+    permissions = Keyring.read(text).authenticate(token, time.time())
+    assert (permissions.name, permissions.tenant, permissions.role) == ("board", "acme", Role.VIEW)
+    assert (permissions.rooms, permissions.langs) == (("board", "team-*"), ("de", "fr"))
+    assert permissions.quota == Quota(sessions=5, minute=60)
+    assert permissions.until is not None and abs(permissions.until - time.time() - 30 * 86_400) < 60
 
 
 def test_keys_are_appended_to_a_file_that_only_its_owner_can_read(

@@ -80,7 +80,7 @@ async def test_text_that_arrives_while_the_engine_starts_waits_for_it() -> None:
         await peer.send("good morning")
         await peer.until("ack")
         live.hub.sweep()
-        assert (live.hub.dispatch.queued, engine.unfinished) == (1, 0)
+        assert (live.hub.scheduler.queued, engine.unfinished) == (1, 0)
         engine.awake = True
         live.hub.sweep()
         assert (await peer.until("final"))[-1]["text"] == "[de] good morning"

@@ -80,11 +80,11 @@ async def test_waiting_partials_are_withdrawn_when_overload_begins() -> None:
         await until(lambda: engine.unfinished == 1)
         await peer.send({"type": "say", "id": "u", "text": "we met in", "final": False})
         await peer.send({"type": "say", "id": "u", "text": "we met in May", "final": False})
-        await until(lambda: live.hub.dispatch.queued == 1)
+        await until(lambda: live.hub.scheduler.queued == 1)
         live.hub.load.admit("r", "", 0, 1, live.hub.now())
         strain(live)
         live.hub.sweep()
-        assert live.hub.dispatch.queued == 0
+        assert live.hub.scheduler.queued == 0
         engine.release()
         await peer.until("final")
         await peer.send({"type": "say", "id": "u", "text": "we met in May"})
@@ -97,12 +97,12 @@ async def test_a_tenant_over_its_quota_is_refused_and_other_tenants_are_not_affe
     await engine.start()
     hub = Hub(engine, Limits())
     acme = Permissions(tenant="acme", quota=Quota(sessions=1))
-    peer = hub.open(ConnectRequest(room="r", targets=("de",), grant=acme))
+    peer = hub.open(ConnectRequest(room="r", targets=("de",), permissions=acme))
     with pytest.raises(ClientFault, match="may have 1 sockets"):
-        hub.open(ConnectRequest(room="s", grant=acme))
+        hub.open(ConnectRequest(room="s", permissions=acme))
     assert hub.rooms["r"].captioner.tenant == "acme"
     for n in range(60):
-        hub.open(ConnectRequest(room="r", grant=Permissions(tenant=f"t{n:02}")))
+        hub.open(ConnectRequest(room="r", permissions=Permissions(tenant=f"t{n:02}")))
     metrics = Metrics()
     metrics.add_hub(hub, Counter())
     scraped = metrics.expose().decode()
@@ -111,7 +111,7 @@ async def test_a_tenant_over_its_quota_is_refused_and_other_tenants_are_not_affe
     assert scraped.count("gateway_tenant_sessions{") == TENANTS + 1
     hub.close(peer)
     hub.close(peer)
-    hub.close(hub.open(ConnectRequest(room="s", grant=acme)))
+    hub.close(hub.open(ConnectRequest(room="s", permissions=acme)))
     for session in list(hub.sessions.values()):
         hub.close(session)
 
@@ -138,8 +138,8 @@ async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
     keeping = asyncio.create_task(hub.keep())
     one = Permissions(tenant="one")
     two = Permissions(tenant="two")
-    light = hub.open(ConnectRequest(room="one", targets=("de",), grant=one))
-    heavy = hub.open(ConnectRequest(room="two", targets=("de",), grant=two))
+    light = hub.open(ConnectRequest(room="one", targets=("de",), permissions=one))
+    heavy = hub.open(ConnectRequest(room="two", targets=("de",), permissions=two))
     for second in range(90):
         for part in range(16 - len(heavy.member.inflight) if flooded else 0):
             say = {"type": "say", "id": f"{second}-{part}", "text": FLOOD}

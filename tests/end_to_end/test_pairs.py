@@ -250,7 +250,7 @@ async def test_a_full_engine_holds_up_no_caption_of_another_pair() -> None:
         for n in range(slow.built[0].capacity + limits.queue):
             await flood.send({"type": "say", "id": f"f{n}", "text": "viel"})
             await flood.until("ack")
-        assert live.hub.dispatch.queued == limits.queue
+        assert live.hub.scheduler.queued == limits.queue
         await flood.send({"type": "say", "id": "more", "text": "viel"})
         assert (await flood.until("error"))[-1]["code"] == "busy"
         assert (await said(peer, "hello"))["text"] == "[fr] hello"
@@ -277,7 +277,7 @@ async def test_the_slot_of_a_first_step_is_free_for_others_during_the_second(
         await peer.send("eins")
         await until(lambda: german.built[0].unfinished == 1)
         await other.send("zwei")
-        await until(lambda: live.hub.dispatch.queued == 1)
+        await until(lambda: live.hub.scheduler.queued == 1)
         german.built[0].release()
         assert (await other.until("final"))[-1]["text"] == "[en] zwei"
         assert french.built[0].unfinished == 1

@@ -25,7 +25,7 @@ def restored(world: World) -> Room:
     return Room(
         "again",
         log=log,
-        scheduler=meeting.dispatch,
+        scheduler=meeting.scheduler,
         model=meeting.model,
         limits=MANY,
         options=StreamingOptions(),

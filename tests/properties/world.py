@@ -346,12 +346,12 @@ class World:
             self.meeting.now += seconds
         else:
             self.meeting.wait(seconds)
-        for job in self.meeting.dispatch.overdue(self.meeting.now, PATIENCE):
+        for job in self.meeting.scheduler.overdue(self.meeting.now, PATIENCE):
             self.room.captioner.failed(job.id, ErrorCode.TIMEOUT, self.meeting.now)
 
     def strain(self) -> None:
         """Begin or end an overload of the engine."""
-        load, dispatch = self.meeting.dispatch.load, self.meeting.dispatch
+        load, scheduler = self.meeting.scheduler.load, self.meeting.scheduler
         if load.overloaded:
             load.overloaded = False
             return
@@ -359,7 +359,7 @@ class World:
             load.vacate(self.room.name)
             load.admit("other", "", 0, 1, self.meeting.now)
         load._enter(self.meeting.now)
-        for job in dispatch.poll(self.meeting.now):
+        for job in scheduler.poll(self.meeting.now):
             self.room.captioner.failed(job.id, ErrorCode.BUSY, self.meeting.now)
 
     def wake(self) -> None:
@@ -395,12 +395,12 @@ class World:
             assert peer.session.outbox.bytes <= self.limits.outbox_bytes
             roots = {utterances.by_id[id].root for id in peer.session.member.inflight}
             assert len(roots) <= self.limits.inflight
-        assert meeting.dispatch.running <= meeting.dispatch.capacity
-        assert meeting.dispatch.queued <= meeting.dispatch.depth + meeting.dispatch.capacity
-        waiting = set(meeting.dispatch._waiting)
+        assert meeting.scheduler.running <= meeting.scheduler.capacity
+        assert meeting.scheduler.queued <= meeting.scheduler.depth + meeting.scheduler.capacity
+        waiting = set(meeting.scheduler._waiting)
         assert set(self.room.captioner.jobs) == waiting | set(meeting.given) | set(meeting.jobs)
         assert all(line.open for line in self.room.captioner.jobs.values())
-        queued = [id for turns in meeting.dispatch._turns.values() for id in turns]
+        queued = [id for turns in meeting.scheduler._turns.values() for id in turns]
         assert sorted(queued) == sorted(waiting)
         for utterance in utterances.by_id.values():
             if utterance.retracted:
@@ -425,7 +425,7 @@ class World:
         self.meeting.finish_all()
         self.rest()
         self.meeting.finish_all()
-        assert self.meeting.dispatch.queued == self.meeting.dispatch.running == 0
+        assert self.meeting.scheduler.queued == self.meeting.scheduler.running == 0
         assert self.room.settled
         for utterance in self.room.utterances.by_id.values():
             assert utterance.ended, utterance

@@ -54,7 +54,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     runner.jobs["done"] = 1
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
-    hub.ledger.accounts["acme"] = Account()
+    hub.tenants.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)
     common: dict[str, Any] = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}
     metrics.observe(Source(**common, ord=1, text="morning"))

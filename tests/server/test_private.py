@@ -159,7 +159,7 @@ async def speak(engine: Engine, texts: list[str]) -> Hub:
     session = hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
     for number, text in enumerate(texts):
         hub.receive(session, json.dumps({"type": "say", "id": f"u{number}", "text": text}))
-        await until(lambda: not hub.jobs.runs and not hub.dispatch.queued)
+        await until(lambda: not hub.jobs.runs and not hub.scheduler.queued)
         session.outbox.take()
     return hub
 

@@ -184,7 +184,7 @@ class FleetMeeting(Meeting):
         if not self.slow:
             while True:
                 self.pump()
-                if not self.behind and not self.dispatch.due:
+                if not self.behind and not self.scheduler.due:
                     return
                 super().act()
 

@@ -139,7 +139,7 @@ class Meeting:
         self.now = NOW
         self.limits = limits if limits is not None else Limits()
         self.model = model or Profile(name="test", kind="raw", languages=languages)
-        self.dispatch = Scheduler(capacity=capacity, depth=self.limits.queue)
+        self.scheduler = Scheduler(capacity=capacity, depth=self.limits.queue)
         self.log: list[ServerMessage] = []
         self.timer: float | None = None
         self.options = options
@@ -163,7 +163,7 @@ class Meeting:
     def room_options(self) -> dict[str, Any]:
         """Return the arguments that every room of this meeting is made with."""
         return {
-            "scheduler": self.dispatch,
+            "scheduler": self.scheduler,
             "model": self.model,
             "limits": self.limits,
             "options": self.options,
@@ -253,7 +253,7 @@ class Meeting:
         self.behind.clear()  # sessions append to this very list
         for reader in behind:
             reader.advance(self.now)
-        while actions := self.dispatch.actions():
+        while actions := self.scheduler.actions():
             for action in actions:
                 if isinstance(action, StartJob):
                     self.given[action.job.id] = action.job
@@ -276,7 +276,7 @@ class Meeting:
     def reap(self, job: Job) -> None:
         """End an aborted job."""
         del self.stopping[job.id]
-        self.dispatch.done(job.id)
+        self.scheduler.done(job.id)
 
     def job(self, lang: str, text: str | None = None) -> Job:
         """Return the one job in the engine for a language (and a text)."""
@@ -302,14 +302,14 @@ class Meeting:
         self.feed(job, *pieces)
         del self.jobs[job.id]
         self.room.captioner.finished(job.id, self.now)
-        self.dispatch.done(job.id)
+        self.scheduler.done(job.id)
         self.act()
 
     def fail(self, job: Job, code: ErrorCode = ErrorCode.ENGINE_UNAVAILABLE) -> None:
         """Fail a job in the engine."""
         del self.jobs[job.id]
         self.room.captioner.failed(job.id, code, self.now)
-        self.dispatch.done(job.id)
+        self.scheduler.done(job.id)
         self.act()
 
     def finish_all(self) -> None:

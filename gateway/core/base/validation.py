@@ -137,13 +137,13 @@ def normalised(tag: str) -> str:
 
 
 def readable(
-    tags: Sequence[str], model: Model, most: int, grant: Permissions
+    tags: Sequence[str], model: Model, most: int, permissions: Permissions
 ) -> tuple[tuple[str, ...], ClientFault | None]:
     """Return the tags that can be read, normalised, and the fault of asking for the others.
 
     A language that the model only reads can be read as it was spoken.
 
-    :param grant: the languages that are permitted
+    :param permissions: the languages that are permitted
     :param most: tags that are allowed; raises `ClientFault` (``too_many_targets``) beyond that
     """
     if len(tags) > most:
@@ -164,7 +164,7 @@ def readable(
             unknown.append(lang)
             continue
         try:
-            grant.check_languages([tag])
+            permissions.check_languages([tag])
         except ClientFault as fault:
             denied = fault
         else:

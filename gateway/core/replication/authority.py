@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gateway.core.base.faults import error
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog
 from gateway.core.members.member import Member, Reply
@@ -49,7 +50,6 @@ from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
     Delta,
     Edited,
-    Error,
     Final,
     Retracted,
     Say,
@@ -352,20 +352,6 @@ class Authority(Room):
             self.request(member, request, now, message.langs)
         except ClientFault as fault:
             id = getattr(request, "id", None)
-            member.outbox.send(refusal(fault, ref=request.ref, id=id), now)
+            member.outbox.send(error(fault, ref=request.ref, id=id), now)
         member.asked = message.asked
         member.report()
-
-
-def refusal(fault: ClientFault, *, ref: str | None, id: str | None) -> Error:
-    """Return the answer to a request that is refused."""
-    return Error(
-        code=fault.code.value,
-        fatal=False,
-        retry=fault.code.retry,
-        retry_ms=fault.retry_ms,
-        id=id,
-        ref=ref,
-        msg=str(fault),
-        hint=fault.hint,
-    )

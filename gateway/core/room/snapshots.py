@@ -65,14 +65,14 @@ class Snapshots:
     # --- single utterances ----------------------------------------------------------------------
 
     def snapshot(
-        self, id: str, ref: str | None = None, grant: Permissions = EVERYTHING
+        self, id: str, ref: str | None = None, permissions: Permissions = EVERYTHING
     ) -> Snapshot:
         """Return one utterance as it stands. Raises `ClientFault` (``not_found``).
 
-        :param grant: permissions of the reader, to whom other languages are not shown
+        :param permissions: permissions of the reader, to whom other languages are not shown
         """
         found = _snapshot(self._utterances.known(id))
-        lines = tuple(line for line in found.lines if grant.can_read(line.lang))
+        lines = tuple(line for line in found.lines if permissions.can_read(line.lang))
         return replace(found, lines=lines, ref=ref)
 
     def finished(self, tags: dict[str, str], most: int) -> list[Envelope]:

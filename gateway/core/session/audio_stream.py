@@ -92,7 +92,7 @@ class AudioListener(Protocol):
         """Outbox of the speaker."""
 
     @property
-    def grant(self) -> Permissions:
+    def permissions(self) -> Permissions:
         """Permissions of the speaker."""
 
     def say(self, say: Say, now: float) -> None:
@@ -135,7 +135,7 @@ class AudioStream:
         self._listener = listener
         self._worker = service.open(self)
         self._speech = SpeechStream(
-            self._worker.id, langs, room=listener.room.name, tenant=listener.grant.tenant
+            self._worker.id, langs, room=listener.room.name, tenant=listener.permissions.tenant
         )
         self._received = 0.0  # seconds of audio that were accepted
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when

@@ -26,8 +26,8 @@ Renew = Callable[[str], Permissions]
 class ResumePlace(msgspec.Struct, frozen=True, array_like=True):
     """The session that a resume token allows a socket to continue.
 
-    ``grant`` is None if everything is permitted. ``attempt`` is that of the socket that was given
-    the token.
+    ``permissions`` is None if everything is permitted. ``attempt`` is that of the socket that was
+    given the token.
     """
 
     session: str
@@ -37,7 +37,7 @@ class ResumePlace(msgspec.Struct, frozen=True, array_like=True):
     targets: tuple[str, ...]
     view: View
     speaker: str | None
-    grant: Permissions | None = None
+    permissions: Permissions | None = None
     attempt: int = 0
 
 
@@ -64,20 +64,20 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     view: View = "live"
     speaker: str | None = None
     codec: Codec = Codec.JSON
-    grant: Permissions = EVERYTHING
+    permissions: Permissions = EVERYTHING
     renew: Renew | None = None
 
     def check(self) -> None:
-        """Check the request against its grant. Raises `ClientFault` (``forbidden``)."""
-        self.grant.check_role(self.role)
-        self.grant.check_room(PRIVATE if self.room is None else self.room)
+        """Check the request against its permissions. Raises `ClientFault` (``forbidden``)."""
+        self.permissions.check_role(self.role)
+        self.permissions.check_room(PRIVATE if self.room is None else self.room)
 
     def token(self, signer: Signer, session: str, room: str, most: int, until: float) -> str:
         """Return a token with which another socket can continue a session in a room.
 
         :param most: languages that one socket may read; the token names at most one more, which is
             refused as too many, so that its size is bounded
-        :param until: end of validity in seconds since 1970; the grant is checked by itself
+        :param until: end of validity in seconds since 1970; permissions are checked by itself
         """
         place = ResumePlace(
             session,
@@ -87,7 +87,7 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
             self.targets[: most + 1],
             self.view,
             self.speaker,
-            None if self.grant is EVERYTHING else self.grant,
+            None if self.permissions is EVERYTHING else self.permissions,
             self.attempt,
         )
         return signer.sign(RESUME, place, until)

@@ -76,26 +76,26 @@ class TenantUsage:
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
 
-    def check(self, grant: Permissions, *, instead: Member | None = None) -> None:
+    def check(self, permissions: Permissions, *, instead: Member | None = None) -> None:
         """Check that a tenant may open another socket. Raises `ClientFault` (``busy``).
 
         :param instead: the member that the new socket replaces
         """
-        account = self.accounts.get(grant.tenant)
-        if account is None or grant.quota.sessions is None:
+        account = self.accounts.get(permissions.tenant)
+        if account is None or permissions.quota.sessions is None:
             return
-        if len(account.members) - (instead in account.members) >= grant.quota.sessions:
+        if len(account.members) - (instead in account.members) >= permissions.quota.sessions:
             raise ClientFault(
                 ErrorCode.BUSY,
-                f"This key's tenant may have {grant.quota.sessions} sockets open, and has.",
+                f"This key's tenant may have {permissions.quota.sessions} sockets open, and has.",
                 "Close one that is not needed.",
             )
 
-    def enter(self, member: Member, grant: Permissions) -> Account | None:
+    def enter(self, member: Member, permissions: Permissions) -> Account | None:
         """Add a new socket; return the account that it uses, if its usage is counted."""
-        if not grant.tenant and grant.quota == FREE:
+        if not permissions.tenant and permissions.quota == FREE:
             return None
-        account = self.accounts.setdefault(grant.tenant, Account())
+        account = self.accounts.setdefault(permissions.tenant, Account())
         account.members.add(member)
         return account
 

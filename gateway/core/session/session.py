@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base import validation
+from gateway.core.base.faults import closing, error
 from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
@@ -30,7 +31,6 @@ from gateway.core.session.audio import SocketAudio
 from gateway.core.session.audio_format import NONE
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
-from gateway.core.session.faults import closing, error
 from gateway.core.session.log_reader import LogReader
 from gateway.core.session.quota import Account
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
@@ -87,7 +87,7 @@ class Session:
         "attempt",
         "errors",
         "frames_in",
-        "grant",
+        "permissions",
         "id",
         "lang",
         "member",
@@ -117,7 +117,7 @@ class Session:
         self.member.speaker = validation.clean(request.speaker or "") or None
         self.member.view = request.view
         self.reader = LogReader(self.member, room, context.limits, context.defer)
-        self.grant = request.grant
+        self.permissions = request.permissions
         self.renew = request.renew
         self.account: Account | None = None
         """Usage of its tenant, if that is counted."""
@@ -218,7 +218,7 @@ class Session:
     def charge(self, now: float) -> None:
         """Count a new utterance. Raises `ClientFault` (``busy``) over the tenant's quota."""
         if self.account is not None:
-            self.account.begin(self.grant.quota, now)
+            self.account.begin(self.permissions.quota, now)
 
     def ended(self, now: float) -> None:
         """Close the socket after ``bye`` once nothing is in flight and the member is up to date."""
@@ -339,7 +339,7 @@ class Session:
             self.ended(now)
 
     def _request(self, message: Request, now: float) -> None:
-        self.room.request(self.member, message, now, self.grant.langs)
+        self.room.request(self.member, message, now, self.permissions.langs)
 
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
@@ -393,22 +393,22 @@ class Session:
         Raises ``forbidden`` if the new ones do not allow what the socket does already.
         """
         if self.renew is not None:  # else the gateway needs no keys
-            grant = self.renew(auth.token)
+            permissions = self.renew(auth.token)
             # Usage is counted for the tenant that the socket was opened with.
-            if grant.tenant != self.grant.tenant:
+            if permissions.tenant != self.permissions.tenant:
                 raise ClientFault(
                     ErrorCode.FORBIDDEN, "This key is of another tenant.", "Open a new socket."
                 )
-            self.confirm(grant)
-            self.grant = grant
-        name, until = self.grant.name or None, self.grant.until
+            self.confirm(permissions)
+            self.permissions = permissions
+        name, until = self.permissions.name or None, self.permissions.until
         self.outbox.send(Authenticated(name=name, until=until, ref=auth.ref), now)
 
-    def confirm(self, grant: Permissions) -> None:
-        """Check that ``grant`` allows this socket. Raises `ClientFault` (``forbidden``)."""
-        grant.check_role(self.member.role)
-        grant.check_room(self.room.name)
-        grant.check_languages(self.member.langs)
+    def confirm(self, permissions: Permissions) -> None:
+        """Check that ``permissions`` allows this socket. Raises `ClientFault` (``forbidden``)."""
+        permissions.check_role(self.member.role)
+        permissions.check_room(self.room.name)
+        permissions.check_languages(self.member.langs)
 
     def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
         """Return those of the languages that can be read; `_want` names the others."""
@@ -423,7 +423,7 @@ class Session:
         Raises `ClientFault` (``too_many_targets``).
         """
         context = self._context
-        return validation.readable(tags, context.model, context.limits.targets, self.grant)
+        return validation.readable(tags, context.model, context.limits.targets, self.permissions)
 
     def _set(self, change: Set, now: float) -> None:
         self._may_speak("set")

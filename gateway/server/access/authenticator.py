@@ -132,7 +132,7 @@ class Authenticator:
             return self.keyring.authenticate(token, self.wall_clock())
         # A JSON Web Token has three parts, a ticket has two.
         if token.count(".") == 2 and self._issuer is not None:
-            return self._issuer.grant(token)
+            return self._issuer.permissions(token)
         if token.count(".") == 1 and ticket:
             return self.confirm(self.tickets.redeem(self.signer, token, self.wall_clock()))
         raise ClientFault(
@@ -141,24 +141,24 @@ class Authenticator:
             "A key begins with gwk_; ask whoever runs this gateway for one.",
         )
 
-    def confirm(self, granted: Permissions) -> Permissions:
+    def confirm(self, permissions: Permissions) -> Permissions:
         """Return what still holds of permissions that were granted before.
 
         Raises `ClientFault` (``unauthenticated``) if their key is gone or their time is over.
         """
         # Permissions without a key and an end were granted while no token was required.
-        if self.required and not granted.key and granted.until is None:
+        if self.required and not permissions.key and permissions.until is None:
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED,
                 "This was given out before keys were asked for.",
                 "Ask whoever runs this gateway for a key.",
             )
-        return (self.keyring or _NO_KEYS).confirm(granted, self.wall_clock())
+        return (self.keyring or _NO_KEYS).confirm(permissions, self.wall_clock())
 
-    def mint_ticket(self, granted: Permissions) -> str:
+    def mint_ticket(self, permissions: Permissions) -> str:
         """Return a ticket with these permissions."""
         nonce = secrets.token_bytes(12)
-        return self.tickets.issue(self.signer, granted, nonce, self.wall_clock())
+        return self.tickets.issue(self.signer, permissions, nonce, self.wall_clock())
 
     async def watch_keys(self, changed: Callable[[], None]) -> None:
         """Watch the key file until cancelled, and call ``changed`` after each change.
@@ -248,7 +248,7 @@ class Caller:
 
     async def authorize(
         self,
-        granted: Permissions | None = None,
+        permissions: Permissions | None = None,
         body_token: str | None = None,
         *,
         ticket: bool = True,
@@ -257,7 +257,7 @@ class Caller:
 
         A token in a header counts before one in the body and before a resume token.
 
-        :param granted: permissions stated by the resume token, if the caller presented one
+        :param permissions: permissions stated by the resume token, if the caller presented one
         :param body_token: key in the body of the request
         :param ticket: whether a ticket is accepted
         """
@@ -266,8 +266,12 @@ class Caller:
         token = self._ticket() if ticket else None
         if authenticator.required:
             token = self._token() or body_token
-        if token is None and granted is not None and (authenticator.required or not granted.key):
-            return authenticator.confirm(granted)
+        if (
+            token is None
+            and permissions is not None
+            and (authenticator.required or not permissions.key)
+        ):
+            return authenticator.confirm(permissions)
         if token is None and not authenticator.required:
             return EVERYTHING
         if token is None:

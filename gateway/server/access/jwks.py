@@ -89,7 +89,7 @@ class JwtIssuer:
         self._tried_at: float | None = None
         self._fetching: asyncio.Task[None] | None = None
 
-    def grant(self, token: str) -> Permissions:
+    def permissions(self, token: str) -> Permissions:
         """Return the permissions of a token.
 
         Raises `KeysNotFetched`, and `ClientFault` (``unauthenticated``).
@@ -109,10 +109,10 @@ class JwtIssuer:
             )
         except jwt.PyJWTError as exc:
             raise _refused(str(exc)) from exc
-        grant = permissions_of(claims)
+        permissions = permissions_of(claims)
         if self._url is not None and self._due(FRESH_S):
             self.fetch()  # the known keys stay in force until it is done
-        return grant
+        return permissions
 
     async def wait_for_keys(self) -> None:
         """Fetch the public keys and wait for that. Does not raise if the fetch fails."""

@@ -84,7 +84,7 @@ EXAMPLE: dict[type[Any], str] = {
 async def translate(request: Request) -> Response:
     """Translate one text into one language. Answer in JSON or, with ``stream``, in events."""
     hub = _hub(request)
-    granted = await allowed(request, Role.SPEAK, PRIVATE)
+    permissions = await allowed(request, Role.SPEAK, PRIVATE)
     body = await read(request, TranslateRequest)
     shot = oneshot.OneShot(
         hub,
@@ -96,7 +96,7 @@ async def translate(request: Request) -> Response:
             glossary=body.glossary,
             live=body.stream,
         ),
-        granted,
+        permissions,
     )
     note_trace(request, shot)
     if body.stream:
@@ -363,11 +363,11 @@ async def allowed(
     :param token: key in the body of the request
     """
     authenticator: Authenticator = request.app.state.authenticator
-    granted = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
-    granted.check_role(role)
+    permissions = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
+    permissions.check_role(role)
     if room is not None:
-        granted.check_room(room)
-    return granted
+        permissions.check_room(room)
+    return permissions
 
 
 async def read(request: Request, shape: type[Body]) -> Body:

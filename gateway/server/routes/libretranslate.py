@@ -61,7 +61,7 @@ async def translate(request: Request) -> Response:
     hub: Hub = request.app.state.hub
     query = await read(request, TranslateQuery)
     # Clients without a key send an empty one.
-    granted = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
+    permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
     if query.format != "text":
         raise ClientFault(
             ErrorCode.BAD_FRAME,
@@ -79,7 +79,7 @@ async def translate(request: Request) -> Response:
                 shots[i] = OneShot(
                     hub,
                     OneShotRequest(text, query.source, query.target, sample=whole),
-                    granted,
+                    permissions,
                 )
                 note_trace(request, shots[i])
         answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))

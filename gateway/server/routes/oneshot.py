@@ -69,11 +69,11 @@ class OneShot:
     Raises `ClientFault` at once: ``lang_unsupported`` for an unknown language or an undetected one,
     ``too_long``, ``empty_text``, and the codes of `Hub.open`.
 
-    :param granted: what the client may do
+    :param permissions: what the client may do
     """
 
     def __init__(
-        self, hub: Hub, request: OneShotRequest, granted: Permissions = EVERYTHING
+        self, hub: Hub, request: OneShotRequest, permissions: Permissions = EVERYTHING
     ) -> None:
         text, source = request.text, request.source
         if len(text) > TEXT:
@@ -106,7 +106,7 @@ class OneShot:
                 source=source,
                 targets=(request.target,),
                 view="live" if request.live else "final",
-                grant=granted,
+                permissions=permissions,
             )
         )
         self._session.outbox.wake = self._has_events.set

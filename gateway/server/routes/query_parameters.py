@@ -32,7 +32,7 @@ def read_query(
     query: QueryParams,
     codec: Codec | None,
     resumed: ResumePlace | None = None,
-    granted: Permissions = EVERYTHING,
+    permissions: Permissions = EVERYTHING,
     renew: Renew | None = None,
 ) -> tuple[ConnectRequest, float | None]:
     """Return the request that a query makes, and the heartbeat in seconds (None: no heartbeat).
@@ -42,14 +42,14 @@ def read_query(
 
     :param codec: the negotiated codec; None: as the query says
     :param resumed: the session that the query's resume token states
-    :param granted: what the client may do
+    :param permissions: what the client may do
     :param renew: function that renews the permissions
     """
     defaults = resumed or replace(
         _DEFAULTS,
-        role=granted.default_role,
+        role=permissions.default_role,
         # A ticket was made for a page that reads: its languages are those to read.
-        targets=(granted.langs or ()) if "ticket" in query else (),
+        targets=(permissions.langs or ()) if "ticket" in query else (),
     )
     room = query.get("room")
     if room is not None and not is_room_name(room):
@@ -75,7 +75,11 @@ def read_query(
         attempt=0 if resumed is None else max(int(attempt or 0), resumed.attempt + 1),
         numbered=attempt is not None,
         since=_since(query),
-        room=resumed.room if resumed is not None else granted.only_room if room is None else room,
+        room=resumed.room
+        if resumed is not None
+        else permissions.only_room
+        if room is None
+        else room,
         role=Role(role),
         source=query.get("from", defaults.source),
         targets=defaults.targets
@@ -84,7 +88,7 @@ def read_query(
         view=view,  # type: ignore[arg-type]  # checked above
         speaker=speaker or None,  # an empty name is none
         codec=codec or default_codec(query),
-        grant=granted,
+        permissions=permissions,
         renew=renew,
     )
     return request, heartbeat

@@ -66,8 +66,8 @@ async def events(request: Request) -> RoomEventStream:
     try:
         query = request.query_params
         resumed = hub.recognise(query.get("resume"), room)
-        granted = await caller.authorize(None if resumed is None else resumed.grant)
-        asked, heartbeat = read_query(query, Codec.JSON, resumed, granted)
+        permissions = await caller.authorize(None if resumed is None else resumed.permissions)
+        asked, heartbeat = read_query(query, Codec.JSON, resumed, permissions)
         reading = replace(asked, room=room, role=Role.VIEW, speaker=None)
         last = _EVENT_ID.fullmatch(request.headers.get("last-event-id", ""))
         if last is not None:

@@ -46,13 +46,13 @@ async def mint(request: Request) -> Response:
     """
     authenticator: Authenticator = request.app.state.authenticator
     asked = await read(request, TicketRequest)
-    granted = await allowed(request, asked.role, asked.room)
+    permissions = await allowed(request, asked.role, asked.room)
     # A ticket without languages keeps the restriction of the key, if the key has one.
-    langs = granted.langs
+    langs = permissions.langs
     if asked.to is not None:
         langs = tuple(languages.normalise(tag) for tag in asked.to.split(","))
-        granted.check_languages(langs)
-    permissions = replace(granted, role=asked.role, rooms=(asked.room,), langs=langs)
+        permissions.check_languages(langs)
+    permissions = replace(permissions, role=asked.role, rooms=(asked.room,), langs=langs)
     body = {"ticket": authenticator.mint_ticket(permissions), "expires_s": TICKET_S}
     # A ticket is a secret: no proxy may store it.
     return reply(body, headers={"cache-control": "no-store"})

@@ -162,8 +162,8 @@ async def transcript(request: Request) -> Response:
     writer: TranscriptWriter = request.app.state.transcript_writer
     asked = read_request(request, hub.limits.targets)
     room = request.path_params["room"]
-    granted = await allowed(request, Role.VIEW, room)
-    granted.check_languages(asked.langs)
+    permissions = await allowed(request, Role.VIEW, room)
+    permissions.check_languages(asked.langs)
     title, log = await entries(hub, room)
     body = await writer.write((title, asked), lambda: _write(asked, title, log))
     headers = {

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
-from gateway.core.session.faults import error
+from gateway.core.base.faults import error
 from gateway.core.session.session import Session
 from gateway.eager import run_eagerly
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
@@ -97,8 +97,10 @@ class WebSocketEndpoint:
             try:
                 caller.admit()
                 resumed = hub.recognise(query.get("resume"), query.get("room"))
-                granted = await caller.authorize(None if resumed is None else resumed.grant)
-                request, heartbeat = read_query(query, codec, resumed, granted, caller.renewal)
+                permissions = await caller.authorize(
+                    None if resumed is None else resumed.permissions
+                )
+                request, heartbeat = read_query(query, codec, resumed, permissions, caller.renewal)
                 request = replace(request, once=self._once)
                 request.check()
                 await hub.fetch(request.room, request.since)

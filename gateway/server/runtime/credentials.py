@@ -28,7 +28,7 @@ def close_expired(sessions: Iterable[Session], wall: float, now: float) -> None:
     :param now: monotonic time, in seconds
     """
     for session in sessions:
-        until = session.grant.until
+        until = session.permissions.until
         if until is not None and until <= wall and session.outbox.closing is None:
             fault = ClientFault(
                 ErrorCode.UNAUTHENTICATED,
@@ -49,9 +49,9 @@ def apply_changed_keys(
     for session in sessions:
         if session.outbox.closing is None:
             try:
-                grant = confirm(session.grant)
-                session.confirm(grant)
+                permissions = confirm(session.permissions)
+                session.confirm(permissions)
             except ClientFault as fault:
                 session.refuse(fault, CLOSE[fault.code], now)
             else:
-                session.grant = grant
+                session.permissions = permissions

@@ -227,7 +227,7 @@ class FleetRooms:
             return
         now = self._hub.now()
         authority.receive(message, now)
-        self._hub.dispatch.expect(authority.captioner.tenant, now)
+        self._hub.scheduler.expect(authority.captioner.tenant, now)
         self._hub.act()
 
     def on_lost(self, name: str) -> None:

@@ -90,10 +90,10 @@ class Hub:
         self.rooms: dict[str, Room] = {}
         self.replicas: dict[str, Replica] = {}  # of shared rooms; `rooms` has the authorities
         self.sessions: dict[str, Session] = {}
-        self.ledger = TenantUsage()
+        self.tenants = TenantUsage()
         self.load = OverloadMonitor(limits.stretch, limits.soon_s)
         self._started = False  # whether the engine was ready once; it may start again later
-        self.dispatch = Scheduler(
+        self.scheduler = Scheduler(
             capacity=self._capacity(),
             depth=limits.queue,
             load=self.load,
@@ -105,7 +105,7 @@ class Hub:
         self.flow = text.flow
         self.store = store
         self.signer = signer or Signer(secrets.token_bytes(32))
-        self.tally = DeliveryCounters()
+        self.counters = DeliveryCounters()
         self.resumed: Counter[bool] = Counter()
         """Sockets that resumed, by whether the log still had all that they missed."""
         self.now = clock
@@ -115,7 +115,7 @@ class Hub:
         self._observe = observe
         self.jobs = JobRunner(
             engine,
-            self.dispatch,
+            self.scheduler,
             self.rooms.__getitem__,
             patience=limits.job_s,
             longest=text.coalesce_s,
@@ -130,7 +130,7 @@ class Hub:
         self._space = RoomSpace(self.rooms, self.replicas, limits, self._evict)
 
     def __repr__(self) -> str:
-        return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.dispatch!r}>"
+        return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.scheduler!r}>"
 
     @property
     def ready(self) -> bool:
@@ -177,12 +177,12 @@ class Hub:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
             )
-        self.ledger.check(request.grant, instead=None if before is None else before.member)
+        self.tenants.check(request.permissions, instead=None if before is None else before.member)
         profile = self.engine.profile
         source = self.lang if request.source is None else request.source
         lang = speakable(source, profile, self.detect)
         room = self._room(request.room)
-        self.dispatch.expect(room.use_tenant(request.grant.tenant), self.now())
+        self.scheduler.expect(room.use_tenant(request.permissions.tenant), self.now())
         room.temporary = request.once
         if before is not None:
             before.close(self.now(), lost=True)
@@ -191,7 +191,7 @@ class Hub:
             request.session or secrets.token_hex(8),
             request,
             room=room,
-            outbox=Outbox(request.codec, self.limits, self.tally),
+            outbox=Outbox(request.codec, self.limits, self.counters),
             lang=lang,
             context=SessionContext(
                 profile,
@@ -205,7 +205,7 @@ class Hub:
         )
         session.attempt = request.attempt
         self.sessions[session.id] = session
-        session.account = self.ledger.enter(session.member, request.grant)
+        session.account = self.tenants.enter(session.member, request.permissions)
         token = None
         if not request.once:
             until = self.wall() + self.limits.resume_s
@@ -336,7 +336,7 @@ class Hub:
     def room_options(self, name: str) -> dict[str, Any]:
         """Return the arguments that every room of this gateway is made with."""
         return {
-            "scheduler": self.dispatch,
+            "scheduler": self.scheduler,
             "model": self.engine.profile,
             "limits": self.limits,
             "options": self.flow,
@@ -380,7 +380,7 @@ class Hub:
     def act(self) -> None:
         """Carry out the scheduler's decisions now."""
         if not self._started:
-            self.dispatch.capacity = self._capacity()
+            self.scheduler.capacity = self._capacity()
         self.jobs.act()
 
     # --- life -----------------------------------------------------------------------------------
@@ -388,15 +388,15 @@ class Hub:
     def refresh_capacity(self) -> None:
         """Update the scheduler and the clients after a change of the engine or of the load."""
         now = self.now()
-        self.dispatch.capacity = self._capacity()
+        self.scheduler.capacity = self._capacity()
         substitute = (
             self.engine.substitute if isinstance(self.engine, SubstitutableEngine) else None
         )
         if substitute != self.degraded.engine:
             self.load.renew()
-        for job in self.dispatch.poll(now):
+        for job in self.scheduler.poll(now):
             self.rooms[job.room].captioner.failed(job.id, ErrorCode.BUSY, now)
-        if self.dispatch.queued:  # the engine may take more jobs at once than before
+        if self.scheduler.queued:  # the engine may take more jobs at once than before
             asyncio.get_running_loop().call_soon(self.act)
         how = Degraded(partials="off" if self.load.overloaded else "on", engine=substitute)
         if how != self.degraded:
@@ -430,7 +430,7 @@ class Hub:
         self.jobs.measure()
         self.refresh_capacity()
         late = ErrorCode.TIMEOUT if self._started else ErrorCode.ENGINE_UNAVAILABLE
-        for job in self.dispatch.overdue(now, self.limits.job_s):
+        for job in self.scheduler.overdue(now, self.limits.job_s):
             self.rooms[job.room].captioner.failed(job.id, late, now)
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
@@ -441,7 +441,7 @@ class Hub:
         if self.recognition is not None:
             self.recognition.sweep()
         close_expired(list(self.sessions.values()), self.wall(), now)
-        self.ledger.sweep(now)
+        self.tenants.sweep(now)
         self.act()
 
     def review(self, confirm: Callable[[Permissions], Permissions]) -> None:

@@ -136,7 +136,7 @@ class JobSink:
         try:
             if caption is not None:
                 caption.feed(chunk, jobs.now())
-            if jobs.dispatch.due:  # the text may have led the room to stop this very job
+            if jobs.scheduler.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:
             bare = redacted(exc)
@@ -159,14 +159,14 @@ class JobSink:
         now = jobs.now()
         try:
             if code is None:
-                jobs.dispatch.made(job_id, now)
+                jobs.scheduler.made(job_id, now)
                 self.room.captioner.finished(job_id, now)
             else:
                 self.room.captioner.failed(job_id, code, now)
         except Exception as exc:
             bare = redacted(exc)
             log.error("the end of job %s broke the room", job_id, exc_info=bare, extra=self.ids)
-        jobs.dispatch.done(job_id)
+        jobs.scheduler.done(job_id)
         jobs.act()
 
 
@@ -183,7 +183,7 @@ class JobRunner:
     def __init__(
         self,
         engine: Engine,
-        dispatch: Scheduler,
+        scheduler: Scheduler,
         room: Callable[[str], Room],
         *,
         patience: float,
@@ -191,7 +191,7 @@ class JobRunner:
         clock: Callable[[], float],
     ) -> None:
         self.engine = engine
-        self.dispatch = dispatch
+        self.scheduler = scheduler
         self.now = clock
         self.runs: dict[str, JobSink] = {}
         """Sinks by the id of their job, in the order of their start."""
@@ -219,7 +219,7 @@ class JobRunner:
             return
         self._acting = True
         try:
-            while actions := self.dispatch.actions():
+            while actions := self.scheduler.actions():
                 for action in actions:
                     if isinstance(action, StartJob):
                         self._start(action.job)
@@ -231,7 +231,7 @@ class JobRunner:
     def _start(self, job: Job) -> None:
         now = self.now()
         run = self.runs[job.id] = JobSink(self, job, self._room(job.room), now + self._patience)
-        self.dispatch.begun(job.id, now)
+        self.scheduler.begun(job.id, now)
         run.caption = run.room.captioner.started(job.id, now)
         if self._alarm is None:
             self._alarm = asyncio.get_running_loop().call_later(self._patience, self.end_overdue)

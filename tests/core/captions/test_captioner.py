@@ -55,7 +55,7 @@ class Desk:
     """A captioner whose engine is worked by hand. ``made`` is what became of each language."""
 
     def __init__(self, profile: Model = PROFILE, depth: int = 10, capacity: int = 5) -> None:
-        self.dispatch = Scheduler(capacity=capacity, depth=depth)
+        self.scheduler = Scheduler(capacity=capacity, depth=depth)
         self.readers = Readers()
         self.past = Past("desk", StreamingOptions(), LIMITS)
         attendance = Attendance(self.readers.members, self.past)
@@ -63,7 +63,7 @@ class Desk:
         self.captioner = Captioner(
             "desk",
             model=profile,
-            scheduler=self.dispatch,
+            scheduler=self.scheduler,
             rules=RULES,
             utterances=self.past,
             subscribers=self.readers,
@@ -87,7 +87,7 @@ class Desk:
 
     def start(self) -> list[Job]:
         """Start the jobs that the engine is given, and return them."""
-        jobs = [action.job for action in self.dispatch.actions() if isinstance(action, StartJob)]
+        jobs = [action.job for action in self.scheduler.actions() if isinstance(action, StartJob)]
         for job in jobs:
             self.lines[job.id] = self.captioner.started(job.id, NOW)
         return jobs
@@ -102,7 +102,7 @@ class Desk:
         assert line is not None
         line.feed(Chunk(text, flags=flags), NOW)
         self.captioner.finished(job.id, NOW)
-        self.dispatch.done(job.id)
+        self.scheduler.done(job.id)
 
 
 def utterance(text: str, lang: str = "en", *, final: bool = True) -> Utterance:

@@ -74,7 +74,7 @@ def test_an_original_is_published_once_with_the_last_text() -> None:
 
 def test_an_utterance_that_finds_the_queue_full_is_refused_whole() -> None:
     room, peer = meeting("de", "fr", queue=1)
-    room.dispatch.capacity = 0
+    room.scheduler.capacity = 0
     assert_error(peer.say("one", id="x"), ErrorCode.BUSY)
     assert not room.room.utterances.by_id and not peer.session.member.inflight
 
@@ -82,7 +82,7 @@ def test_an_utterance_that_finds_the_queue_full_is_refused_whole() -> None:
 def test_a_revision_that_finds_the_queue_full_leaves_the_one_before() -> None:
     room = Meeting(capacity=0)
     peer = room.enter("de")
-    room.dispatch.depth = 1
+    room.scheduler.depth = 1
     peer.say("one", id="x", final=False)
     room.enter("fr")
     assert_error(peer.say("one two", id="x"), ErrorCode.BUSY)

@@ -91,7 +91,7 @@ def test_a_snapshot_has_the_languages_that_the_member_may_read() -> None:
     peer.say("good", id="x")
     room.finish_all()
     peer.events()
-    peer.session.grant = Permissions(langs=("de",))
+    peer.session.permissions = Permissions(langs=("de",))
     assert [line.lang for line in one(Snapshot, peer.send("get", id="x")).lines] == ["de"]
 
 

@@ -168,7 +168,7 @@ def test_a_revision_may_take_the_place_of_its_own_job_in_a_full_queue() -> None:
     peer.say("one")
     peer.say("two", id="x", final=False)
     assert names(peer.say("two more", id="x")) == ["ack", "source"]
-    assert room.dispatch.queued == 1
+    assert room.scheduler.queued == 1
 
 
 def test_a_new_reader_cannot_fill_the_queue_beyond_its_depth() -> None:
@@ -179,7 +179,7 @@ def test_a_new_reader_cannot_fill_the_queue_beyond_its_depth() -> None:
     peer.events()
     events = peer.send("want", langs=["de", "fr"])
     assert [failed.code for failed in only(Failed, events)] == ["busy"] * 3
-    assert room.dispatch.queued == 2
+    assert room.scheduler.queued == 2
 
 
 def test_a_growing_utterance_that_found_no_place_in_the_queue_waits_for_one() -> None:
@@ -189,7 +189,7 @@ def test_a_growing_utterance_that_found_no_place_in_the_queue_waits_for_one() ->
     peer.say("other")
     peer.events()
     peer.send("want", langs=["de", "fr"])
-    assert room.dispatch.queued == 1
+    assert room.scheduler.queued == 1
     room.finish_all()
     peer.events()
     peer.send("want", langs=["de", "fr"])
@@ -213,7 +213,7 @@ def test_utterances_in_flight_are_never_forgotten() -> None:
         peer.say("hello", id=f"x{n}")
     assert len(room.room.utterances.by_id) == 4
     peer.close()
-    assert room.dispatch.running == 0
+    assert room.scheduler.running == 0
 
 
 def test_a_job_that_waited_too_long_ends_visibly() -> None:
@@ -222,7 +222,7 @@ def test_a_job_that_waited_too_long_ends_visibly() -> None:
     peer.say("one")
     peer.say("two")
     peer.events()
-    for job in room.dispatch.overdue(NOW + 100, 30):
+    for job in room.scheduler.overdue(NOW + 100, 30):
         room.room.captioner.failed(job.id, ErrorCode.TIMEOUT, NOW + 100)
     assert one(Failed, peer.events()).id == "u2"
 

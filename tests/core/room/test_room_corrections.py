@@ -39,7 +39,7 @@ def test_a_cancel_of_what_waits_says_so() -> None:
     peer.say("second")
     assert one(Cancelled, peer.send("cancel", id="u2")).was == "queued"
     assert not room.aborted
-    assert room.dispatch.queued == 0
+    assert room.scheduler.queued == 0
 
 
 def test_a_cancel_of_an_utterance_that_waits_and_runs_says_that_it_ran() -> None:

@@ -86,7 +86,7 @@ def test_a_newer_revision_replaces_the_one_that_waits() -> None:
     peer.say("first")
     peer.say("good", id="x", final=False)
     peer.say("good morning", id="x", final=False)
-    assert room.dispatch.queued == 1
+    assert room.scheduler.queued == 1
     room.finish(room.job("de", "first"), "erst")
     assert room.job("de").text == "good morning"
 

@@ -55,7 +55,7 @@ def test_the_work_of_a_member_ends_when_it_leaves() -> None:
     peer.close()
     assert len(room.aborted) == 2
     assert [c.id for c in only(Cancelled, reader.events())] == ["u1", "x"]
-    assert room.dispatch.running == room.dispatch.queued == 0
+    assert room.scheduler.running == room.scheduler.queued == 0
 
 
 def test_a_language_nobody_reads_any_more_is_aborted_after_a_while() -> None:

@@ -225,8 +225,8 @@ def test_backfill_leaves_half_of_the_queue_free() -> None:
     room.finish_all()
     room.enter("fr", "en", role=Role.VIEW)
     room.enter("es", role=Role.VIEW)
-    assert (room.dispatch.running, room.dispatch.queued) == (1, 3)
-    assert room.dispatch.admits(3)
+    assert (room.scheduler.running, room.scheduler.queued) == (1, 3)
+    assert room.scheduler.admits(3)
     made = [final for final in only(Final, room.log) if final.lang == "en"]
     assert len(made) == 7
 

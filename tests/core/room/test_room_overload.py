@@ -17,16 +17,16 @@ def overloaded(capacity: int = 1) -> tuple[Meeting, Peer]:
 
 def burden(room: Meeting) -> None:
     """Overload the engine of a room that is served."""
-    load = room.dispatch.load
-    assert room.dispatch.admit("meeting", "", 1, room.now) == 0
-    assert room.dispatch.admit("other", "", 1, room.now) == 0
+    load = room.scheduler.load
+    assert room.scheduler.admit("meeting", "", 1, room.now) == 0
+    assert room.scheduler.admit("other", "", 1, room.now) == 0
     load.begun("x", 10, 0.0, room.now - 9, alone=True)
     load.made("x", room.now)
-    room.dispatch.poll(room.now)
+    room.scheduler.poll(room.now)
     room.wait(1)
     load.begun("y", 10, 30.0, room.now - 9, alone=False)
     load.made("y", room.now)
-    for job in room.dispatch.poll(room.now):
+    for job in room.scheduler.poll(room.now):
         room.room.captioner.failed(job.id, ErrorCode.BUSY, room.now)
     assert load.overloaded
 
@@ -38,7 +38,7 @@ def test_only_complete_utterances_are_translated_during_an_overload() -> None:
     room.finish(room.job("de"), "wir trafen uns")
     peer.events()
     assert names(peer.say("we met in", id="u", final=False)) == ["ack"]
-    assert not room.jobs and not room.dispatch.queued
+    assert not room.jobs and not room.scheduler.queued
     peer.say("we met in March", id="u")
     assert room.job("de").priority is Priority.FINAL
     room.finish_all()
@@ -49,11 +49,11 @@ def test_partials_that_wait_are_taken_back_and_made_again_when_it_is_over() -> N
     room, peer = overloaded()
     peer.say("first", id="a")
     peer.say("we met", id="u", final=False)
-    assert room.dispatch.queued == 1
+    assert room.scheduler.queued == 1
     burden(room)
-    assert room.dispatch.queued == 0
+    assert room.scheduler.queued == 0
     room.finish_all()
-    room.dispatch.load.overloaded = False
+    room.scheduler.load.overloaded = False
     peer.say("we met in", id="u", final=False)
     assert room.job("de").text == "we met in"
 
@@ -77,8 +77,8 @@ def test_a_revision_waits_for_a_place_in_the_queue_as_a_new_utterance_does() -> 
 def test_a_room_without_a_seat_is_told_when_to_try_again() -> None:
     room, peer = overloaded()
     burden(room)
-    room.dispatch.load.vacate("meeting")
-    room.dispatch.admit("third", "", 1, room.now)
+    room.scheduler.load.vacate("meeting")
+    room.scheduler.admit("third", "", 1, room.now)
     error = assert_error(peer.say("good morning"), ErrorCode.BUSY)
     assert error.retry_ms == 5000
 
@@ -87,8 +87,8 @@ def test_an_utterance_that_needs_no_engine_is_never_refused() -> None:
     room, peer = overloaded()
     peer.send("want", langs=["en"])
     burden(room)
-    room.dispatch.load.vacate("meeting")
-    room.dispatch.admit("third", "", 1, room.now)
+    room.scheduler.load.vacate("meeting")
+    room.scheduler.admit("third", "", 1, room.now)
     room.wait(40)
     peer.events()
     assert only(Final, peer.say("good morning"))
@@ -98,8 +98,8 @@ def test_a_speaker_may_finish_what_was_begun() -> None:
     room, peer = overloaded()
     peer.say("we met", id="u", final=False)
     burden(room)
-    room.dispatch.load.vacate("meeting")
-    room.dispatch.admit("third", "", 1, room.now)
+    room.scheduler.load.vacate("meeting")
+    room.scheduler.admit("third", "", 1, room.now)
     peer.say("we met in March", id="u")
     room.finish_all()
     assert one(Final, peer.events()).id == "u"

@@ -41,7 +41,7 @@ class Engine:
     """A scheduler and its engine in virtual time."""
 
     def __init__(self, capacity: int) -> None:
-        self.dispatch = Scheduler(capacity=capacity, depth=10_000)
+        self.scheduler = Scheduler(capacity=capacity, depth=10_000)
         self.now = 0.0
         self.begun: dict[str, float] = {}
         """Time at which each job began."""
@@ -52,11 +52,11 @@ class Engine:
 
     def submit(self, job: Job) -> None:
         self.asked[job.id] = self.now
-        self.dispatch.submit(job, self.now)
+        self.scheduler.submit(job, self.now)
         self.act()
 
     def act(self) -> None:
-        for action in self.dispatch.actions():
+        for action in self.scheduler.actions():
             assert isinstance(action, StartJob)
             job = action.job
             self.begun[job.id] = self.now
@@ -68,7 +68,7 @@ class Engine:
         self.now, id = heapq.heappop(self._ends)
         job, _ = self._running.pop(id)
         self._made[job.tenant] += work(job)
-        self.dispatch.done(id)
+        self.scheduler.done(id)
         self.act()
         return job.tenant
 
@@ -100,7 +100,7 @@ def order(capacity: int, *jobs: Job) -> list[str]:
     """Return the ids of jobs in the order in which they start."""
     engine = Engine(capacity)
     for one in jobs:
-        engine.dispatch.submit(one, 0.0)
+        engine.scheduler.submit(one, 0.0)
     engine.act()
     while engine.busy:
         engine.end()
@@ -162,13 +162,13 @@ def test_every_job_starts_and_the_engine_rests_only_where_a_slot_is_kept_free(
     for n, (tenant, room, priority, text, pause) in enumerate(waiting):
         engine.run_until(engine.now + pause)
         engine.submit(job(str(n), text, tenant=tenant, room=tenant + room, priority=priority))
-        if engine.dispatch.queued:
+        if engine.scheduler.queued:
             kept = capacity > 1 and len({tenant for tenant, *_ in waiting[: n + 1]}) > 1
-            assert engine.dispatch.running >= capacity - kept
+            assert engine.scheduler.running >= capacity - kept
     while engine.busy:
         engine.end()
     assert len(engine.begun) == len(waiting)
-    assert not engine.dispatch.queued
+    assert not engine.scheduler.queued
 
 
 @given(
@@ -216,7 +216,7 @@ def test_a_tenant_that_has_nothing_running_need_not_wait_for_the_flood_of_anothe
     capacity: int, flood: list[tuple[str, float]], every: int, priority: Priority
 ) -> None:
     engine = Engine(capacity)
-    engine.dispatch.expect("b", 0.0)
+    engine.scheduler.expect("b", 0.0)
     for n, (text, pause) in enumerate(flood):
         engine.run_until(engine.now + pause)
         for part in range(capacity):
@@ -228,7 +228,7 @@ def test_a_tenant_that_has_nothing_running_need_not_wait_for_the_flood_of_anothe
 
 def flooded(capacity: int, prepare: Callable[[Scheduler], None] = lambda _: None) -> Engine:
     engine = Engine(capacity)
-    prepare(engine.dispatch)
+    prepare(engine.scheduler)
     for n in range(2 * capacity):
         engine.submit(job(f"a{n}", "x" * 100))
     return engine
@@ -236,58 +236,58 @@ def flooded(capacity: int, prepare: Callable[[Scheduler], None] = lambda _: None
 
 @pytest.mark.parametrize("capacity", [1, 2, 16])
 def test_a_tenant_that_is_alone_uses_all_slots(capacity: int) -> None:
-    assert flooded(capacity).dispatch.running == capacity
+    assert flooded(capacity).scheduler.running == capacity
 
 
 @pytest.mark.parametrize(("capacity", "used"), [(1, 1), (2, 1), (16, 15)])
 def test_a_slot_stays_free_for_an_expected_tenant(capacity: int, used: int) -> None:
-    engine = flooded(capacity, lambda dispatch: dispatch.expect("b", 0.0))
-    assert engine.dispatch.running == used
+    engine = flooded(capacity, lambda scheduler: scheduler.expect("b", 0.0))
+    assert engine.scheduler.running == used
 
 
 def test_a_tenant_with_fewer_running_jobs_has_the_last_slot_though_another_was_before() -> None:
-    engine = flooded(4, lambda dispatch: dispatch.expect("b", 0.0))
+    engine = flooded(4, lambda scheduler: scheduler.expect("b", 0.0))
     engine.submit(job("b0", "x" * 400, tenant="b"))
     engine.submit(job("b1", "x", tenant="b"))
     assert "b1" not in engine.begun  # no slot is free
     engine.end()
-    assert "b1" in engine.begun and engine.dispatch.running == 4
+    assert "b1" in engine.begun and engine.scheduler.running == 4
 
 
 def test_no_slot_is_kept_for_a_tenant_that_has_been_silent_for_long() -> None:
-    engine = flooded(2, lambda dispatch: dispatch.expect("b", NOW))
-    engine.dispatch.poll(NOW + KNOWN_S)
+    engine = flooded(2, lambda scheduler: scheduler.expect("b", NOW))
+    engine.scheduler.poll(NOW + KNOWN_S)
     engine.act()
-    assert engine.dispatch.running == 1
-    engine.dispatch.poll(NOW + KNOWN_S + 1)
+    assert engine.scheduler.running == 1
+    engine.scheduler.poll(NOW + KNOWN_S + 1)
     engine.act()
-    assert engine.dispatch.running == 2
+    assert engine.scheduler.running == 2
     for _ in range(2):
         engine.end()
-    assert (engine.dispatch.running, engine.dispatch.queued) == (2, 0)
-    engine.dispatch.poll(NOW + 2 * KNOWN_S)  # a tenant with running jobs is not forgotten
+    assert (engine.scheduler.running, engine.scheduler.queued) == (2, 0)
+    engine.scheduler.poll(NOW + 2 * KNOWN_S)  # a tenant with running jobs is not forgotten
     while engine.busy:
         engine.end()
 
 
 def test_a_tenant_whose_job_waits_is_not_forgotten() -> None:
-    dispatch = Scheduler(capacity=0, depth=10)
+    scheduler = Scheduler(capacity=0, depth=10)
     for tenant in "ab":
-        dispatch.submit(job(tenant, "x", tenant=tenant), NOW)
-    dispatch.poll(NOW + KNOWN_S + 1)
-    dispatch.capacity = 1
-    assert len(dispatch.actions()) == 1
-    dispatch.done("a")
-    assert len(dispatch.actions()) == 1
+        scheduler.submit(job(tenant, "x", tenant=tenant), NOW)
+    scheduler.poll(NOW + KNOWN_S + 1)
+    scheduler.capacity = 1
+    assert len(scheduler.actions()) == 1
+    scheduler.done("a")
+    assert len(scheduler.actions()) == 1
 
 
 def test_the_slot_kept_for_a_tenant_is_its_own_though_the_engine_does_not_keep_up() -> None:
-    engine = flooded(4, lambda dispatch: dispatch.expect("b", NOW))
-    dispatch = engine.dispatch
-    dispatch.admit("a", "a", 1, NOW)
-    dispatch.load.overloaded = True
-    assert dispatch.admit("c", "a", 1, NOW) > 0  # another room of the flooding tenant
-    assert dispatch.admit("b", "b", 1, NOW) == 0
+    engine = flooded(4, lambda scheduler: scheduler.expect("b", NOW))
+    scheduler = engine.scheduler
+    scheduler.admit("a", "a", 1, NOW)
+    scheduler.load.overloaded = True
+    assert scheduler.admit("c", "a", 1, NOW) > 0  # another room of the flooding tenant
+    assert scheduler.admit("b", "b", 1, NOW) == 0
     engine.submit(job("b0", "x" * 400, tenant="b"))
     assert "b0" in engine.begun
-    assert dispatch.admit("b2", "b", 1, NOW) > 0  # its slot is taken
+    assert scheduler.admit("b2", "b", 1, NOW) > 0  # its slot is taken

@@ -107,13 +107,13 @@ def test_a_failed_recognition_is_tried_again_and_loses_only_itself() -> None:
 def test_a_final_text_that_the_room_is_too_busy_for_is_said_again() -> None:
     room = Meeting(capacity=0)
     peer, worker = speaking(room, "de")
-    room.dispatch.depth = 0
+    room.scheduler.depth = 0
     worker.utter("not lost")
     assert codes(peer.events()) == []
     worker.stream.end(("ref",))
     worker.stream.retry(room.now)
     assert only(AudioState, peer.events()) == [], "it still has a text to say"
-    room.dispatch.depth = 100
+    room.scheduler.depth = 100
     worker.stream.retry(room.now)
     events = peer.events()
     assert one(Source, events).text == "not lost"
@@ -123,7 +123,7 @@ def test_a_final_text_that_the_room_is_too_busy_for_is_said_again() -> None:
 def test_of_the_final_texts_that_wait_for_a_busy_room_the_newest_are_refused() -> None:
     room = Meeting(capacity=0)
     peer, worker = speaking(room, "de")
-    room.dispatch.depth = 0
+    room.scheduler.depth = 0
     for n in range(10):
         worker.utter(f"text {n}")
     events = peer.events()

@@ -51,11 +51,11 @@ def test_a_token_that_is_not_good_is_ignored_only_where_the_room_is_known_withou
 
 
 def test_a_token_has_the_grant_of_its_seat_unless_that_is_everything() -> None:
-    grant = Permissions(key="k", rooms=("club",))
-    place = recognise(SIGNER, token(ConnectRequest(grant=grant)), None, NOW)
-    assert place is not None and place.grant == grant
-    place = recognise(SIGNER, token(ConnectRequest(grant=EVERYTHING)), None, NOW)
-    assert place is not None and place.grant is None
+    permissions = Permissions(key="k", rooms=("club",))
+    place = recognise(SIGNER, token(ConnectRequest(permissions=permissions)), None, NOW)
+    assert place is not None and place.permissions == permissions
+    place = recognise(SIGNER, token(ConnectRequest(permissions=EVERYTHING)), None, NOW)
+    assert place is not None and place.permissions is None
 
 
 def test_a_token_does_not_grow_with_the_languages_that_were_typed_and_says_if_too_many_were() -> (
@@ -72,9 +72,9 @@ def test_a_token_does_not_grow_with_the_languages_that_were_typed_and_says_if_to
 @pytest.mark.parametrize(
     "seat",
     [
-        ConnectRequest(room="a", grant=Permissions(rooms=("b",))),
-        ConnectRequest(grant=Permissions(rooms=("b",))),
-        ConnectRequest(room="b", role=Role.SPEAK, grant=Permissions(role=Role.VIEW)),
+        ConnectRequest(room="a", permissions=Permissions(rooms=("b",))),
+        ConnectRequest(permissions=Permissions(rooms=("b",))),
+        ConnectRequest(room="b", role=Role.SPEAK, permissions=Permissions(role=Role.VIEW)),
     ],
 )
 def test_a_seat_beyond_its_grant_is_forbidden(seat: ConnectRequest) -> None:
@@ -85,6 +85,6 @@ def test_a_seat_beyond_its_grant_is_forbidden(seat: ConnectRequest) -> None:
 
 def test_a_seat_within_its_grant_is_not() -> None:
     ConnectRequest(
-        room="b", role=Role.VIEW, grant=Permissions(rooms=("b",), role=Role.VIEW)
+        room="b", role=Role.VIEW, permissions=Permissions(rooms=("b",), role=Role.VIEW)
     ).check()
     ConnectRequest().check()

@@ -20,7 +20,7 @@ def member(*inflight: str) -> Member:
     return made
 
 
-def grant(tenant: str = "acme", **quota: int) -> Permissions:
+def permissions(tenant: str = "acme", **quota: int) -> Permissions:
     return Permissions(tenant=tenant, quota=Quota(**quota))
 
 
@@ -41,7 +41,7 @@ def test_a_tenant_without_name_and_quota_is_not_counted() -> None:
 
 def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -> None:
     ledger, one = TenantUsage(), member()
-    two = grant(sessions=2)
+    two = permissions(sessions=2)
     ledger.check(two)
     account = ledger.enter(one, two)
     assert account is not None and ledger.enter(member(), two) is account
@@ -49,8 +49,8 @@ def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -
         ledger.check(two)
     assert full.value.code is ErrorCode.BUSY
     ledger.check(two, instead=one)
-    ledger.check(grant("other", sessions=1))
-    ledger.check(grant())
+    ledger.check(permissions("other", sessions=1))
+    ledger.check(permissions())
     account.leave(one, NOW)
     account.leave(one, NOW + 1)
     ledger.check(two)
@@ -59,8 +59,8 @@ def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -
 
 def test_utterances_in_flight_are_counted_over_all_sockets_of_a_tenant() -> None:
     ledger = TenantUsage()
-    account = ledger.enter(member("a", "b"), grant())
-    assert account is ledger.enter(member("c"), grant()) is not None
+    account = ledger.enter(member("a", "b"), permissions())
+    assert account is ledger.enter(member("c"), permissions()) is not None
     assert account is not None and account.inflight == 3
     account.begin(Quota(inflight=4), NOW)
     assert "3 utterances" in str(refused(account, inflight=3))
@@ -68,16 +68,16 @@ def test_utterances_in_flight_are_counted_over_all_sockets_of_a_tenant() -> None
 
 def test_utterances_of_a_lost_socket_count_and_only_once() -> None:
     ledger, lost, back = TenantUsage(), member("a", "b"), member()
-    account = ledger.enter(lost, grant())
+    account = ledger.enter(lost, permissions())
     assert account is not None
     account.leave(lost, NOW)
     assert account.inflight == 2
     back.inflight = lost.inflight  # as `Room.join` does
-    ledger.enter(back, grant())
+    ledger.enter(back, permissions())
     assert account.inflight == 2
     taken = member()  # its old socket is not closed yet
     taken.inflight = lost.inflight
-    ledger.enter(taken, grant())
+    ledger.enter(taken, permissions())
     assert account.inflight == 2
     account.leave(taken, NOW)
     back.inflight.clear()
@@ -98,13 +98,13 @@ def test_the_quota_of_a_minute_can_be_used_at_once_and_then_refills_steadily() -
 
 def test_connecting_again_does_not_renew_the_minute_and_an_account_is_closed_in_the_end() -> None:
     ledger, one = TenantUsage(), member()
-    account = ledger.enter(one, grant(minute=1))
+    account = ledger.enter(one, permissions(minute=1))
     assert account is not None
     account.begin(Quota(minute=1), NOW)
     ledger.sweep(NOW + KEEP_S * 9)
     account.leave(one, NOW)
     ledger.sweep(NOW + KEEP_S)
-    assert ledger.enter(member(), grant(minute=1)) is account
+    assert ledger.enter(member(), permissions(minute=1)) is account
     refused(account, minute=1)
     other = TenantUsage()
     other.accounts["acme"] = Account()
@@ -116,7 +116,7 @@ def test_a_speaker_beyond_the_quota_is_told_when_to_try_again_and_may_finish() -
     room = Meeting()
     peer = room.enter("de")
     allowed = Permissions(tenant="acme", quota=Quota(minute=1))
-    peer.session.grant = allowed
+    peer.session.permissions = allowed
     peer.session.account = TenantUsage().enter(peer.session.member, allowed)
     peer.say("we met", id="u", final=False)
     error = assert_error(peer.say("hello", ref="r"), ErrorCode.BUSY)

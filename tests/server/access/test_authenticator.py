@@ -109,7 +109,7 @@ async def test_a_key_for_one_room_and_role_needs_neither_in_the_query() -> None:
     async with running_with_keys() as (live, _), talk(live, "?to=de", **options) as client:
         assert (await client.next())["room"] == "demo"
         (session,) = live.hub.sessions.values()
-        assert (session.member.role, session.grant.tenant) == (Role.VIEW, "key 2")
+        assert (session.member.role, session.permissions.tenant) == (Role.VIEW, "key 2")
         await client.send({"type": "want", "langs": ["fr"]})
         assert (await client.until("error"))[-1]["code"] == "forbidden"
 
@@ -325,7 +325,7 @@ async def test_a_resume_token_stands_for_its_key_as_long_as_the_key_is_valid() -
         async with talk(live, query) as client:
             assert (await client.next())["session"] == welcome["session"]
             (session,) = live.hub.sessions.values()
-            assert session.grant.name == "key 1"
+            assert session.permissions.name == "key 1"
         async with talk(live, query + "&role=moderate") as client:
             assert await refused(client) == BEYOND
         async with talk(live, query, additional_headers=bearer(BOARD)) as client:

@@ -45,8 +45,8 @@ async def test_a_ticket_is_accepted_once_and_only_in_its_room() -> None:
         async with talk(live, f"?ticket={shown}&to=de") as client:
             assert (await client.next())["room"] == "demo"
             (session,) = live.hub.sessions.values()
-            assert (session.member.role, session.grant.langs) == (Role.VIEW, ("de",))
-            assert session.grant.tenant == "key 1"
+            assert (session.member.role, session.permissions.langs) == (Role.VIEW, ("de",))
+            assert session.permissions.tenant == "key 1"
         async with talk(live, f"?ticket={shown}") as client:
             assert await refused(client) == UNKNOWN
         shown = await ticket(http, SPEAKER, room="demo", to="de")

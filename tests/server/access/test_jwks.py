@@ -30,25 +30,25 @@ from tests.support.talk import talk
 
 def refused(issuer: JwtIssuer, token: str) -> str:
     with pytest.raises(ClientFault) as caught:
-        issuer.grant(token)
+        issuer.permissions(token)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
     return str(caught.value)
 
 
 def test_a_token_signed_with_the_shared_secret_is_accepted() -> None:
-    grant = JwtIssuer(secret=SECRET).grant(signed(sub="ann"))
-    assert (grant.name, grant.role, grant.rooms) == ("ann", Role.VIEW, ("demo",))
+    permissions = JwtIssuer(secret=SECRET).permissions(signed(sub="ann"))
+    assert (permissions.name, permissions.role, permissions.rooms) == ("ann", Role.VIEW, ("demo",))
 
 
 @pytest.mark.parametrize(("key", "algorithm", "kid"), [(RSA, "RS256", "r"), (EC, "ES256", "e")])
 def test_a_token_signed_with_a_key_of_the_set_is_accepted(
     key: Any, algorithm: str, kid: str
 ) -> None:
-    assert JwtIssuer(key_set=BOTH).grant(signed(key, algorithm, kid=kid)).rooms == ("demo",)
+    assert JwtIssuer(key_set=BOTH).permissions(signed(key, algorithm, kid=kid)).rooms == ("demo",)
 
 
 def test_a_token_need_not_name_its_key_if_the_set_has_one_key() -> None:
-    assert JwtIssuer(key_set=jwks(jwk(EC, "e"))).grant(signed(EC, "ES256")).rooms == ("demo",)
+    assert JwtIssuer(key_set=jwks(jwk(EC, "e"))).permissions(signed(EC, "ES256")).rooms == ("demo",)
     assert "not known here" in refused(JwtIssuer(key_set=BOTH), signed(EC, "ES256"))
 
 
@@ -98,7 +98,7 @@ def test_a_token_without_an_expiry_is_refused() -> None:
 
 def test_issuer_and_audience_must_match_if_they_are_configured() -> None:
     issuer = JwtIssuer(secret=SECRET, issuer="https://id.example", audience="captions")
-    assert issuer.grant(signed(iss="https://id.example", aud=["captions", "other"]))
+    assert issuer.permissions(signed(iss="https://id.example", aud=["captions", "other"]))
     for more in (
         {"aud": "captions"},
         {"iss": "https://id.example"},
@@ -168,10 +168,10 @@ def clocked(url: str) -> tuple[JwtIssuer, list[float]]:
 async def settled(issuer: JwtIssuer, token: str) -> Callable[[], str]:
     """Verify a token whose key is unknown, fetch the keys, and return a second verification."""
     with pytest.raises(KeysNotFetched) as caught:
-        issuer.grant(token)
+        issuer.permissions(token)
     assert caught.value.code is ErrorCode.BUSY
     await issuer.wait_for_keys()
-    return lambda: issuer.grant(token).name
+    return lambda: issuer.permissions(token).name
 
 
 async def test_keys_are_fetched_when_a_token_names_an_unknown_key() -> None:
@@ -183,7 +183,7 @@ async def test_keys_are_fetched_when_a_token_names_an_unknown_key() -> None:
         published.text = BOTH
         now[0] += module.AGAIN_S
         (await settled(issuer, new))()
-        issuer.grant(old)
+        issuer.permissions(old)
         assert published.asked == 2
 
 
@@ -194,7 +194,7 @@ async def test_keys_are_fetched_again_after_a_while_and_a_removed_key_is_refused
         (await settled(issuer, old))()
         published.text = jwks(jwk(EC, "e"))
         now[0] += module.FRESH_S
-        issuer.grant(new)
+        issuer.permissions(new)
         await until(lambda: issuer._fetching is None)
         assert "not known here" in refused(issuer, old)
         await issuer.aclose()
@@ -211,7 +211,7 @@ async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
         published.text = text
         now[0] += module.AGAIN_S
         await issuer.wait_for_keys()
-        issuer.grant(token)
+        issuer.permissions(token)
         assert "could not be fetched" in caplog.text
 
 

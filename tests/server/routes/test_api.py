@@ -134,7 +134,7 @@ async def test_a_long_text_waits_for_a_full_queue_without_blocking_other_request
     async with browse(engine, Limits(queue=1)) as (client, live):
         text = "\n".join(f"line {n}" for n in range(6))
         asking = asyncio.create_task(client.post("/v1/translate", json=ask(text)))
-        await until(lambda: live.hub.dispatch.queued == 1)
+        await until(lambda: live.hub.scheduler.queued == 1)
         assert (await client.get("/healthz")).status_code == 200  # the event loop is not blocked
         engine.release()
         assert (await asking).json()["translation"].count("[de] line") == 6

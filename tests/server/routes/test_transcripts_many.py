@@ -18,7 +18,7 @@ async def test_fifty_rooms_of_four_languages_lose_no_caption() -> None:
     # Bounds for a slow machine: the test is not about overload.
     async with running(ScriptedEngine(), Limits(queue=1000, soon_s=60)) as live:
         await asyncio.gather(*(_meeting(live, f"room{n}") for n in range(ROOMS)))
-        assert live.hub.dispatch.queued == live.hub.dispatch.running == 0
+        assert live.hub.scheduler.queued == live.hub.scheduler.running == 0
 
 
 async def _meeting(live: Live, room: str) -> None:

@@ -186,7 +186,7 @@ async def test_a_cancel_reaches_the_engine_before_the_event_loop_turns() -> None
         assert engine.unfinished == 0  # nothing was awaited in between
         cancelled = (await client.until("cancelled"))[-1]
         assert cancelled["id"] == "a" and cancelled["was"] == "running"
-        await until(lambda: live.hub.dispatch.running == 0)
+        await until(lambda: live.hub.scheduler.running == 0)
 
 
 async def test_a_closed_socket_aborts_its_jobs_in_the_engine() -> None:
@@ -198,7 +198,7 @@ async def test_a_closed_socket_aborts_its_jobs_in_the_engine() -> None:
             await until(lambda: engine.unfinished == 3)
         await until(lambda: engine.unfinished == 0)
         assert len(engine.aborted) == 3
-        await until(lambda: live.hub.dispatch.running == 0 and not live.hub.rooms)
+        await until(lambda: live.hub.scheduler.running == 0 and not live.hub.rooms)
 
 
 async def test_a_connection_that_is_reset_aborts_its_jobs_in_the_engine() -> None:

@@ -40,7 +40,7 @@ async def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
     await engine.start()
     hub = Hub(engine, Limits())
     keeper = asyncio.create_task(hub.keep())
-    await until(lambda: hub.dispatch.capacity >= 3)
+    await until(lambda: hub.scheduler.capacity >= 3)
     keeper.cancel()
     assert "a bug" in caplog.text
 
@@ -59,12 +59,12 @@ async def test_waiting_jobs_start_as_soon_as_the_engine_has_more_capacity() -> N
     hub = Hub(engine, Limits())
     peer = hub.open(ConnectRequest(targets=("de", "fr")))
     hub.receive(peer, '{"type":"say","id":"u1","text":"hello","final":true}')
-    assert hub.dispatch.queued == 2
+    assert hub.scheduler.queued == 2
     engine.substitute = None
     engine.changed()
     await asyncio.sleep(0)
-    assert (hub.dispatch.queued, hub.dispatch.running) == (0, 2)
-    await until(lambda: not hub.dispatch.running)
+    assert (hub.scheduler.queued, hub.scheduler.running) == (0, 2)
+    await until(lambda: not hub.scheduler.running)
 
 
 async def test_a_room_has_one_alarm_and_the_newest_setting_counts() -> None:
@@ -93,14 +93,14 @@ async def test_a_job_whose_own_output_stops_it_is_aborted_at_once() -> None:
     for text in ("we met", "we met in"):
         say = {"type": "say", "id": "x", "text": text, "final": False}
         hub.receive(peer, json.dumps(say))
-        await until(lambda: not hub.dispatch.running)
+        await until(lambda: not hub.scheduler.running)
     engine.hold()
     hub.receive(peer, '{"type":"say","id":"x","text":"we met in March"}')
     await engine.step()
     await until(lambda: len(engine.started) == 4)
     assert list(engine.aborted) == [engine.started[2]]
     engine.release()
-    await until(lambda: not hub.dispatch.running)
+    await until(lambda: not hub.scheduler.running)
     hub.close(peer)
 
 
@@ -116,10 +116,10 @@ async def test_a_deleted_room_may_begin_again_while_its_old_job_still_stops() ->
     for text in ("one", "two"):
         await hub.forget("r")
         hub.receive(hub.open(ConnectRequest(room="r", targets=("de",))), text)
-    assert hub.dispatch.running == 2
-    await until(lambda: hub.dispatch.running == 1)
+    assert hub.scheduler.running == 2
+    await until(lambda: hub.scheduler.running == 1)
     engine.release()
-    await until(lambda: not hub.dispatch.running)
+    await until(lambda: not hub.scheduler.running)
     (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
     assert final.text == "[de] two"
     await hub.forget("r")
@@ -129,7 +129,7 @@ async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None
     clock = [100.0]
     hub = Hub(ScriptedEngine(), Limits(), wall=lambda: clock[0])
     for_ever = hub.open(ConnectRequest(room="r"))
-    session = hub.open(ConnectRequest(room="r", grant=Permissions(until=160.0)))
+    session = hub.open(ConnectRequest(room="r", permissions=Permissions(until=160.0)))
     hub.sweep()
     assert current(session.outbox.closing) is None
     clock[0] = 160.0
@@ -144,9 +144,9 @@ async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None
 async def test_a_connection_beyond_its_permissions_is_forbidden() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     for seat in (
-        ConnectRequest(room="a", grant=Permissions(rooms=("b",))),
-        ConnectRequest(grant=Permissions(rooms=("b",))),
-        ConnectRequest(room="b", role=Role.SPEAK, grant=Permissions(role=Role.VIEW)),
+        ConnectRequest(room="a", permissions=Permissions(rooms=("b",))),
+        ConnectRequest(permissions=Permissions(rooms=("b",))),
+        ConnectRequest(room="b", role=Role.SPEAK, permissions=Permissions(role=Role.VIEW)),
     ):
         with pytest.raises(ClientFault) as caught:
             hub.open(seat)
@@ -159,15 +159,15 @@ async def test_a_room_keeps_its_tenant_during_the_grace_period() -> None:
     await engine.start()
     engine.hold()
     hub = Hub(engine, Limits(), text=TextOptions(flow=EAGER))
-    hub.dispatch.capacity = 1
-    seat = ConnectRequest(room="r", targets=("de",), grant=Permissions(tenant="a"))
+    hub.scheduler.capacity = 1
+    seat = ConnectRequest(room="r", targets=("de",), permissions=Permissions(tenant="a"))
     speaker = hub.open(seat)
     hub.receive(speaker, "said before")
     hub.receive(speaker, '{"type":"say","id":"x","text":"we met","final":false}')
-    assert (hub.dispatch.running, hub.dispatch.queued) == (1, 1)
+    assert (hub.scheduler.running, hub.scheduler.queued) == (1, 1)
     hub.leave(speaker, lost=True)
     hub.close(speaker)
-    hub.open(ConnectRequest(room="r", targets=("de",), grant=Permissions(tenant="b")))
+    hub.open(ConnectRequest(room="r", targets=("de",), permissions=Permissions(tenant="b")))
     assert hub.rooms["r"].captioner.tenant == "a"
     back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
     hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
@@ -181,9 +181,9 @@ async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> 
     await engine.start()
     engine.hold()
     hub = Hub(engine, Limits())
-    grant = Permissions(tenant="a", quota=Quota(inflight=1))
-    stays = hub.open(ConnectRequest(room="other", targets=("de",), grant=grant))
-    lost = hub.open(ConnectRequest(room="r", targets=("de",), grant=grant))
+    permissions = Permissions(tenant="a", quota=Quota(inflight=1))
+    stays = hub.open(ConnectRequest(room="other", targets=("de",), permissions=permissions))
+    lost = hub.open(ConnectRequest(room="r", targets=("de",), permissions=permissions))
     hub.receive(lost, "hello")
     hub.leave(lost, lost=True)
     hub.close(lost)
@@ -198,11 +198,11 @@ async def test_permissions_for_many_rooms_and_many_languages_fit_into_a_resume_t
     hub = Hub(ScriptedEngine(), Limits())
     rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
     seat = ConnectRequest(
-        room=rooms[7], targets=("de",) * 9_000, grant=Permissions(key="k", rooms=rooms)
+        room=rooms[7], targets=("de",) * 9_000, permissions=Permissions(key="k", rooms=rooms)
     )
     session = hub.open(seat)
     welcome = read(session.outbox.take()[0])
     assert isinstance(welcome, Welcome)
     place = hub.recognise(welcome.resume, None)
-    assert place is not None and place.grant == seat.grant
+    assert place is not None and place.permissions == seat.permissions
     assert len(place.targets) == Limits().targets + 1

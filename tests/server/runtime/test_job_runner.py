@@ -71,7 +71,7 @@ async def test_engine_output_is_in_the_outbox_when_the_call_returns() -> None:
     engine.sinks["one"].end(None)
     (final,) = only(Final, heard(session))
     assert final.text == "eins"
-    assert (hub.jobs.runs, hub.dispatch.running, hub.jobs.tokens) == ({}, 0, 1)
+    assert (hub.jobs.runs, hub.scheduler.running, hub.jobs.tokens) == ({}, 0, 1)
 
 
 async def test_a_job_is_stopped_in_the_turn_of_the_frame_and_its_slot_is_free_at_its_end() -> None:
@@ -81,10 +81,10 @@ async def test_a_job_is_stopped_in_the_turn_of_the_frame_and_its_slot_is_free_at
     sink = engine.sinks["one"]
     hub.receive(session, '{"type":"cancel","id":"one"}')
     assert len(engine.aborted) == 1
-    assert hub.dispatch.running == 1
+    assert hub.scheduler.running == 1
     sink.chunk(Chunk("eins"))
     sink.end(EngineGone("It ended otherwise."))
-    assert hub.dispatch.running == 0
+    assert hub.scheduler.running == 0
     assert only(Delta, heard(session)) == []
 
 
@@ -128,7 +128,7 @@ async def test_a_room_that_breaks_at_the_end_of_a_job_does_not_keep_its_slot(
     hub, session = await opened(engine)
     say(hub, session, "one")
     engine.sinks["one"].end(None)
-    assert hub.dispatch.running == 0
+    assert hub.scheduler.running == 0
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -143,7 +143,7 @@ async def test_a_job_that_the_engine_does_not_accept_fails(
     say(hub, session, "one")
     (failed,) = only(Failed, heard(session))
     assert failed.code == ErrorCode.INTERNAL
-    assert hub.dispatch.running == 0
+    assert hub.scheduler.running == 0
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -152,7 +152,7 @@ async def test_a_job_over_its_time_limit_fails_even_if_the_engine_hangs() -> Non
     hub, session = await opened(engine, Limits(job_s=0.05))
     say(hub, session, "one")
     say(hub, session, "two")
-    await until(lambda: not hub.dispatch.running)
+    await until(lambda: not hub.scheduler.running)
     failed = only(Failed, heard(session))
     assert [(each.id, each.code) for each in failed] == [
         ("one", ErrorCode.TIMEOUT),
@@ -169,8 +169,8 @@ async def test_a_stopped_job_whose_engine_never_ends_it_does_not_keep_its_slot_f
     hub, session = await opened(engine, Limits(job_s=0.05))
     say(hub, session, "one")
     hub.receive(session, '{"type":"cancel","id":"one"}')
-    assert hub.dispatch.running == 1
-    await until(lambda: not hub.dispatch.running)
+    assert hub.scheduler.running == 1
+    await until(lambda: not hub.scheduler.running)
     assert only(Failed, heard(session)) == []
 
 
@@ -196,7 +196,7 @@ async def test_a_drain_fails_the_jobs_that_the_engine_still_has() -> None:
     hub.leave(session, lost=True)
     hub.hurry()
     await hub.drain(0)
-    assert (hub.jobs.runs, hub.dispatch.running) == ({}, 0)
+    assert (hub.jobs.runs, hub.scheduler.running) == ({}, 0)
     assert len(engine.aborted) >= 1
 
 

@@ -1,4 +1,4 @@
-"""The refusals of a session: the event that names a fault, and the fault of a socket that closes.
+"""Refusals: the event that names a fault, and the fault of a socket that closes.
 
 Owns: how a fault becomes an ``error``. Must not know: sockets, what was refused.
 """

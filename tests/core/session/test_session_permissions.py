@@ -10,20 +10,22 @@ from gateway.protocol.messages import Authenticated, Error, Snapshot
 from tests.support.meeting import Meeting, Peer, assert_error, names, one
 
 
-def renewed(grant: Permissions, *langs: str, before: Permissions | None = None) -> Peer:
-    """Return a speaker whose next key gives ``grant``."""
-    return Meeting().enter(*langs, grant=before or Permissions(name="old"), renew=lambda _: grant)
+def renewed(permissions: Permissions, *langs: str, before: Permissions | None = None) -> Peer:
+    """Return a speaker whose next key gives ``permissions``."""
+    return Meeting().enter(
+        *langs, permissions=before or Permissions(name="old"), renew=lambda _: permissions
+    )
 
 
 def test_a_language_beyond_the_grant_is_refused_and_the_others_are_read() -> None:
-    peer = Meeting().enter("de", "fr", grant=Permissions(langs=("de",)), greeted=False)
+    peer = Meeting().enter("de", "fr", permissions=Permissions(langs=("de",)), greeted=False)
     assert names(events := peer.events()) == ["welcome", "error"]
     assert one(Error, events).code == ErrorCode.FORBIDDEN
     assert peer.session.member.langs == ("de",)
 
 
 def test_want_cannot_go_beyond_the_grant() -> None:
-    peer = Meeting().enter("de", grant=Permissions(langs=("de",)))
+    peer = Meeting().enter("de", permissions=Permissions(langs=("de",)))
     error = assert_error(peer.send("want", langs=["fr"], ref="x"), ErrorCode.FORBIDDEN)
     assert (error.ref, error.hint) == ("x", "It allows: de.")
     assert peer.session.member.langs == ("de",)
@@ -33,7 +35,7 @@ def test_recent_events_are_not_sent_in_a_language_beyond_the_grant() -> None:
     meeting = Meeting()
     meeting.enter("fr").say("good morning", id="a")
     meeting.finish_all()
-    peer = meeting.enter("fr", grant=Permissions(langs=("de",)), greeted=False)
+    peer = meeting.enter("fr", permissions=Permissions(langs=("de",)), greeted=False)
     assert names(peer.events()) == ["welcome", "error"]
 
 
@@ -41,7 +43,7 @@ def test_a_snapshot_has_only_the_languages_of_the_grant() -> None:
     meeting = Meeting()
     meeting.enter("de", "fr").say("good morning", id="a")
     meeting.finish_all()
-    peer = meeting.enter(grant=Permissions(langs=("de-AT",)))
+    peer = meeting.enter(permissions=Permissions(langs=("de-AT",)))
     lines = one(Snapshot, peer.send("get", id="a")).lines
     assert [line.lang for line in lines] == ["de"]
 
@@ -69,7 +71,7 @@ def test_another_token_gives_its_own_rights_from_now_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "grant",
+    "permissions",
     [
         Permissions(role=Role.VIEW),
         Permissions(rooms=("board",)),
@@ -77,21 +79,23 @@ def test_another_token_gives_its_own_rights_from_now_on() -> None:
         Permissions(tenant="other"),
     ],
 )
-def test_a_token_that_would_not_have_let_the_socket_in_changes_nothing(grant: Permissions) -> None:
-    peer = renewed(grant, "de")
-    before = peer.session.grant
+def test_a_token_that_would_not_have_let_the_socket_in_changes_nothing(
+    permissions: Permissions,
+) -> None:
+    peer = renewed(permissions, "de")
+    before = peer.session.permissions
     assert_error(peer.send("auth", token="t"), ErrorCode.FORBIDDEN)
-    assert peer.session.grant is before
+    assert peer.session.permissions is before
 
 
 def test_a_token_that_is_not_valid_changes_nothing() -> None:
     def renew(token: str) -> Permissions:
         raise ClientFault(ErrorCode.UNAUTHENTICATED, "It is not known.")
 
-    peer = Meeting().enter(grant=Permissions(name="old"), renew=renew)
+    peer = Meeting().enter(permissions=Permissions(name="old"), renew=renew)
     error = assert_error(peer.send("auth", token="t", ref="r"), ErrorCode.UNAUTHENTICATED)
     assert (error.ref, error.fatal) == ("r", False)
-    assert peer.session.grant.name == "old"
+    assert peer.session.permissions.name == "old"
 
 
 def test_a_socket_that_is_refused_is_told_why_and_closed() -> None:
