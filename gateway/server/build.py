@@ -63,10 +63,10 @@ def listen_to_speech(hub: Hub, settings: Settings) -> None:
     """Give a hub the recogniser that the settings name, if any. Raises `EngineFault`."""
     if settings.recogniser is None:
         return
-    from gateway.engines import recognisers
+    from gateway.engines import recogniser_registry
     from gateway.engines.recognition import voice
 
-    options = recognisers.RecogniserOptions(
+    options = recogniser_registry.RecogniserOptions(
         kind=settings.recogniser,
         model=settings.recogniser_model,
         url=settings.recogniser_url,
@@ -74,7 +74,7 @@ def listen_to_speech(hub: Hub, settings: Settings) -> None:
         workers=settings.recogniser_workers,
         download=settings.recogniser_download,
     )
-    recogniser = recognisers.build(options)
+    recogniser = recogniser_registry.build(options)
     voice.load()
     hub.recognition = RecognitionRunner(hub, recogniser, voice.VoiceDetector)
 

@@ -18,7 +18,7 @@ import httpx2 as httpx
 import pytest
 
 from benchmarks.soak.proxy import Faults, Proxy
-from gateway.server.runtime import fleet_rooms
+from gateway.server.runtime import room_authority
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live, running, until
 from tests.support.redis import RedisServer
@@ -164,7 +164,7 @@ async def test_an_owner_that_is_cut_off_from_redis_cannot_write_what_another_has
 async def test_text_beyond_the_bound_is_refused_in_a_long_outage_and_the_rest_is_shown_once(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_rooms, "FULL", 6)
+    monkeypatch.setattr(room_authority, "FULL", 6)
     async with (
         fleet(redis.url, redis.url) as (one, two),
         talk(one, "?room=r&to=de") as speaker,

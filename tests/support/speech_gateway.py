@@ -11,7 +11,7 @@ import sys
 from contextlib import AbstractAsyncContextManager
 
 from benchmarks.speech import material
-from gateway.engines.recognisers import RecogniserOptions, build
+from gateway.engines.recogniser_registry import RecogniserOptions, build
 from gateway.engines.recognition import voice
 from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.server.runtime.recognition import RecognitionRunner

@@ -12,7 +12,7 @@ from gateway.core.base.model import Model
 from gateway.core.base.validation import Detect, impossible
 from gateway.core.replication.replica import AnyRoom
 from gateway.core.session.audio_stream import SpeechService
-from gateway.core.session.log_reader import Defer
+from gateway.core.session.catch_up import Defer
 from gateway.limits import Limits
 from gateway.protocol.messages import VERSION, LimitsInfo, Resumed, Welcome
 

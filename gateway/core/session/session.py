@@ -29,9 +29,9 @@ from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Request
 from gateway.core.session.audio import SocketAudio
 from gateway.core.session.audio_format import NONE
+from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
-from gateway.core.session.log_reader import LogReader
 from gateway.core.session.quota import Account
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode

@@ -34,7 +34,7 @@ from gateway.auth.tickets import Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token, offered_tokens
-from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, KeysNotFetched
+from gateway.server.access.jwt_verification import JwtIssuer, JwtIssuerFault, KeysNotFetched
 from gateway.settings.catalogue import Settings, SettingsError, loopback
 
 log = logging.getLogger("gateway.gate")

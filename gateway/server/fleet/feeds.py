@@ -22,7 +22,7 @@ from redis.asyncio.client import PubSub
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
-from gateway.server.runtime.fleet_rooms import Entry, RoomListener
+from gateway.server.runtime.room_authority import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")

@@ -9,8 +9,8 @@ from redis.asyncio.connection import parse_url
 
 from gateway.core.replication.messages import VERSION
 from gateway.server.fleet.link import FleetLink
-from gateway.server.runtime.fleet_rooms import FleetRooms
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_authority import FleetRooms
 
 
 def check_url(url: str) -> None:

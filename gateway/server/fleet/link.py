@@ -22,7 +22,7 @@ from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
 from gateway.server.fleet.writer import Writer
-from gateway.server.runtime.fleet_rooms import Entry, RoomListener
+from gateway.server.runtime.room_authority import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")

@@ -7,7 +7,7 @@ One pipeline is under way at a time, so Redis runs the commands in the order of 
 events and requests are numbered, so that they can be repeated; volatile messages are dropped.
 
 Bounds: `WAITING` commands, above which volatile messages are dropped. The owner of a room accepts
-no new text above `gateway.server.runtime.fleet_rooms.FULL` unwritten events.
+no new text above `gateway.server.runtime.room_authority.FULL` unwritten events.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, pack
 from gateway.server.fleet.leases import Leases, OwnedRoom
-from gateway.server.runtime.fleet_rooms import Entry
+from gateway.server.runtime.room_authority import Entry
 
 log = logging.getLogger("gateway.fleet")
 

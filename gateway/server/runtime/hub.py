@@ -31,9 +31,9 @@ from gateway.core.replication.replica import AnyRoom, Replica
 from gateway.core.room.room import Room
 from gateway.core.scheduling.overload import OverloadMonitor
 from gateway.core.scheduling.scheduler import Scheduler
+from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest, ResumePlace, recognise
 from gateway.core.session.context import SessionContext
-from gateway.core.session.log_reader import LogReader
 from gateway.core.session.quota import TenantUsage
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
@@ -44,11 +44,11 @@ from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
 from gateway.server.runtime.alarms import Alarms
 from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
-from gateway.server.runtime.fleet_rooms import FleetRooms
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.options import TextOptions
 from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.room_authority import FleetRooms
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.room_space import RoomSpace
 from gateway.storage.base import Store

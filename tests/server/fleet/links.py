@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.server.fleet.link import FleetLink
-from gateway.server.runtime.fleet_rooms import Entry
+from gateway.server.runtime.room_authority import Entry
 from tests.support.live import until
 from tests.support.redis import RedisServer
 

@@ -20,9 +20,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from gateway.auth.permissions import Role
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.server.access import jwks as module
+from gateway.server.access import jwt_verification as module
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, KeysNotFetched, read_key_set
+from gateway.server.access.jwt_verification import (
+    JwtIssuer,
+    JwtIssuerFault,
+    KeysNotFetched,
+    read_key_set,
+)
 from tests.server.access.credentials import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
 from tests.support.live import running, until
 from tests.support.talk import talk

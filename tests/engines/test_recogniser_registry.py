@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.engines.recognisers import RecogniserOptions, build
+from gateway.engines.recogniser_registry import RecogniserOptions, build
 from gateway.engines.recognition.fallback import FallbackRecogniser
 from gateway.errors import EngineFault
 from gateway.job import RecognitionJob
