@@ -231,7 +231,7 @@ def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
         return ClientFault(
             ErrorCode.UNKNOWN_TYPE,
             f"There is no message of type {kind[:32]!r}.",
-            "It knows: " + ", ".join(_TYPES) + ".",
+            "The types are: " + ", ".join(_TYPES) + ".",
         )
     if isinstance(exc, RecursionError):
         what = "it is nested too deeply"

@@ -48,6 +48,9 @@ _NAMES: dict[str, list[str]] = tomllib.loads(
 )
 _NAMED = tuple(_NAMES)
 
+# Tags by name: people write `to=german` and `to=deutsch`.
+_BY_NAME = {name.casefold(): tag for tag, names in _NAMES.items() for name in names}
+
 
 def normalise(tag: str) -> str:
     """Return ``tag`` as canonical BCP 47, reduced to language, script and region.
@@ -85,7 +88,11 @@ def _nonsense(tag: str) -> ClientFault:
     return ClientFault(
         ErrorCode.LANG_UNSUPPORTED,
         f"`{tag[:MAX_TAG]}` is not a language tag." if tag else "The language tag is empty.",
-        hint="Use a BCP 47 tag, such as `en`, `pt-BR` or `zh-Hant`.",
+        hint=(
+            f"The tag of this language is `{of_name}`."
+            if (of_name := named(tag))
+            else "Use a BCP 47 tag, such as `en`, `pt-BR` or `zh-Hant`."
+        ),
     )
 
 
@@ -132,9 +139,8 @@ def name(tag: str) -> str:
 
 
 def named(name: str) -> str | None:
-    """Return the tag of a language by its English name, in any case; None if it is unknown."""
-    wanted = name.strip().casefold()
-    return next((tag for tag, names in _NAMES.items() if names[0].casefold() == wanted), None)
+    """Return the tag of the language of this English or native name, or None."""
+    return _BY_NAME.get(name.strip().casefold())
 
 
 def endonym(tag: str) -> str:

@@ -42,7 +42,7 @@ def test_a_tag_is_spelled_as_bcp_47_and_reduced_to_language_script_and_region(
 
 @pytest.mark.parametrize(
     "nonsense",
-    ["", "  ", "german", "auto", "en us", "日本", "xx", "und", "mul", "x-foo", "en-USA", "a", "\0"],
+    ["", "  ", "germanic", "auto", "en us", "日本", "xx", "und", "mul", "x-foo", "en-USA", "a", "\0"],
 )
 def test_text_that_is_no_language_is_refused_with_a_hint(nonsense: str) -> None:
     with pytest.raises(ClientFault) as caught:
@@ -153,6 +153,13 @@ def test_languages_have_a_name_for_prompts_one_for_menus_and_a_script_for_guards
     assert languages.script(tag) == script
 
 
-def test_a_language_is_found_by_its_english_name() -> None:
-    assert languages.named(" english") == "en"
+@pytest.mark.parametrize(("name", "tag"), [(" english", "en"), ("Deutsch", "de"), ("日本語", "ja")])
+def test_a_language_named_in_words_is_found_and_its_tag_is_the_hint(name: str, tag: str) -> None:
+    assert languages.named(name) == tag
+    with pytest.raises(ClientFault) as fault:
+        languages.normalise(name)
+    assert fault.value.hint == f"The tag of this language is `{tag}`."
+
+
+def test_a_word_that_is_no_name_of_a_language_is_not_found() -> None:
     assert languages.named("Nonsense") is None
