@@ -133,10 +133,7 @@ class TokenBucket:
 
     def take(self, now: float, tokens: float = 1.0) -> float:
         """Take ``tokens`` if there are as many and return 0, else return the seconds to wait."""
-        # Tokens are added when they are asked for, so that a bucket needs no timer.
-        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
-        # A clock that goes back and forth must not add tokens twice for the same time.
-        self._at = max(self._at, now)
+        self._refill(now)
         if self._tokens >= tokens:
             self._tokens -= tokens
             return 0.0
@@ -145,3 +142,14 @@ class TokenBucket:
     def spend(self, tokens: float) -> None:
         """Consume ``tokens``, going into debt if needed."""
         self._tokens -= tokens
+
+    def used(self, now: float) -> float:
+        """Return how many tokens the bucket lacks: more than it holds if it is in debt."""
+        self._refill(now)
+        return self._burst - self._tokens
+
+    def _refill(self, now: float) -> None:
+        # Tokens are added when they are asked for, so that a bucket needs no timer.
+        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
+        # A clock that goes back and forth must not add tokens twice for the same time.
+        self._at = max(self._at, now)

@@ -55,3 +55,12 @@ def test_tokens_spent_beyond_the_balance_have_to_be_waited_for() -> None:
     bucket.spend(7.5)
     assert bucket.take(0) == 2.25
     assert bucket.take(2.25) == 0
+
+
+def test_a_bucket_tells_how_many_tokens_it_lacks_also_in_debt() -> None:
+    bucket = TokenBucket(rate=2, burst=4, now=0)
+    assert bucket.used(0) == 0
+    bucket.spend(7)
+    assert bucket.used(0) == 7
+    assert bucket.used(2.5) == 2
+    assert bucket.used(60) == 0

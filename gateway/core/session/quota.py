@@ -1,14 +1,25 @@
 """The usage of each tenant, and its quota.
 
-Owns: the accounts. Must not know: keys, rooms, how a tenant is told. Utterances in flight are
-counted from the members themselves at each new utterance, so that no counter can drift.
+Owns: the accounts, and what other gateways report of theirs. Must not know: keys, rooms, how a
+tenant is told, how reports travel. Utterances in flight are counted from the members themselves at
+each new utterance, so that no counter can drift.
 
-Bound: one account for each tenant that has a socket, or had one within `KEEP_S`.
+Gateways that share their rooms report the usage of their tenants to each other, and a quota holds
+for all of them together. Nobody waits for a report: what begins in several gateways between two
+reports may exceed a quota. Sockets and utterances in flight then count until they end, and what was
+begun too many is owed by all gateways, so that the rate holds in the long run. Reports that stop
+coming are forgotten after `LAPSE_S`; a gateway without reports counts for itself.
+
+Bounds: one account for each tenant that has a socket, or had one within `KEEP_S`; the last report
+of each gateway.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 from gateway.auth.permissions import Permissions, Quota
 from gateway.core.members.member import Member
@@ -19,20 +30,60 @@ KEEP_S = 60.0
 """Seconds that an account is kept without a socket, so that reconnecting does not renew the quota
 of a minute."""
 
+LAPSE_S = 3.0
+"""Seconds after which the last report of another gateway counts no more: three reports are missing,
+so it has ended or cannot be reached."""
+
 FREE = Quota()
 """No quota beside the gateway's own limits."""
 
 
-class Account:
-    """The usage of all sockets of one tenant together."""
+class TenantReport(msgspec.Struct, frozen=True, array_like=True):
+    """The usage of one tenant in one gateway, or in several together.
 
-    def __init__(self) -> None:
+    ``sessions``  open sockets
+    ``inflight``  utterances that have not ended
+    ``begun``     utterances begun under a quota of a minute since the report before
+    ``used``      utterances that the quota of a minute lacks, those of all gateways included
+    """
+
+    sessions: int = 0
+    inflight: int = 0
+    begun: int = 0
+    used: float = 0.0
+
+
+class UsageReport(msgspec.Struct, frozen=True, array_like=True):
+    """The usage of all tenants in one gateway, as it tells the others once a second.
+
+    Gateways of two releases may read each other's reports: new fields come last and have a default,
+    and a report that cannot be read is ignored.
+    """
+
+    gateway: str
+    tenants: dict[str, TenantReport]
+
+
+decode_report = msgspec.msgpack.Decoder(UsageReport).decode
+
+UNUSED = TenantReport()
+
+
+class Account:
+    """The usage of all sockets of one tenant together.
+
+    :param elsewhere: returns the usage in other gateways
+    """
+
+    def __init__(self, elsewhere: Callable[[], TenantReport] = lambda: UNUSED) -> None:
         self.members: set[Member] = set()
         self.idle = 0.0
         """Time at which a socket was closed last, in seconds."""
+        self._elsewhere = elsewhere
         self._away: list[set[str]] = []  # in flight, of sockets that are closed
         self._bucket: TokenBucket | None = None
         self._minute = 0
+        self._begun = 0  # since the last report
 
     @property
     def inflight(self) -> int:
@@ -50,17 +101,22 @@ class Account:
 
     def begin(self, quota: Quota, now: float) -> None:
         """Count a new utterance. Raises `ClientFault` (``busy``) over the quota."""
-        if quota.inflight is not None and self.inflight >= quota.inflight:
+        elsewhere = self._elsewhere()
+        most = quota.inflight
+        if most is not None and self.inflight + elsewhere.inflight >= most:
             raise ClientFault(
                 ErrorCode.BUSY,
-                f"{quota.inflight} utterances of this key's tenant have not ended yet.",
+                f"{most} utterances of this key's tenant have not ended yet.",
                 "Wait for their captions, or cancel one.",
             )
         if quota.minute is not None:
-            # Keys of one tenant may have different quotas; the one in use counts.
+            # Keys of one tenant may have different quotas. The one in use counts, and what was used
+            # with another remains used.
             if self._bucket is None or self._minute != quota.minute:
+                used = elsewhere.used if self._bucket is None else self._bucket.used(now)
                 self._minute = quota.minute
                 self._bucket = TokenBucket(quota.minute / 60, quota.minute, now)
+                self._bucket.spend(used)
             wait = self._bucket.take(now)
             if wait:
                 raise ClientFault(
@@ -68,6 +124,18 @@ class Account:
                     f"This key's tenant may begin {quota.minute} utterances a minute.",
                     retry_ms=math.ceil(wait * 1000),
                 )
+            self._begun += 1
+
+    def begun_elsewhere(self, count: int) -> None:
+        """Charge utterances that were begun in another gateway."""
+        if self._bucket is not None:
+            self._bucket.spend(count)
+
+    def report(self, now: float) -> TenantReport:
+        """Return the usage in this gateway, and begin to count anew what is begun."""
+        begun, self._begun = self._begun, 0
+        used = 0.0 if self._bucket is None else self._bucket.used(now)
+        return TenantReport(len(self.members), self.inflight, begun, used)
 
 
 class TenantUsage:
@@ -75,32 +143,70 @@ class TenantUsage:
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
+        self._reports: dict[str, tuple[float, Mapping[str, TenantReport]]] = {}
 
-    def check(self, permissions: Permissions, *, instead: Member | None = None) -> None:
+    def check(
+        self, permissions: Permissions, *, instead: Member | None = None, resumes: bool = False
+    ) -> None:
         """Check that a tenant may open another socket. Raises `ClientFault` (``busy``).
 
         :param instead: the member that the new socket replaces
+        :param resumes: True if the socket continues a session. That may count in another gateway
+            until its old socket is closed, so sockets elsewhere are not counted.
         """
-        account = self.accounts.get(permissions.tenant)
-        if account is None or permissions.quota.sessions is None:
+        quota = permissions.quota.sessions
+        if quota is None:
             return
-        if len(account.members) - (instead in account.members) >= permissions.quota.sessions:
+        account = self.accounts.get(permissions.tenant)
+        sockets = 0 if account is None else len(account.members) - (instead in account.members)
+        if not resumes:
+            sockets += self.elsewhere(permissions.tenant).sessions
+        if sockets >= quota:
             raise ClientFault(
                 ErrorCode.BUSY,
-                f"This key's tenant may have {permissions.quota.sessions} sockets open, and has.",
+                f"This key's tenant may have {quota} sockets open, and has.",
                 "Close one that is not needed.",
             )
 
     def enter(self, member: Member, permissions: Permissions) -> Account | None:
         """Add a new socket; return the account that it uses, if its usage is counted."""
-        if not permissions.tenant and permissions.quota == FREE:
+        tenant = permissions.tenant
+        if not tenant and permissions.quota == FREE:
             return None
-        account = self.accounts.setdefault(permissions.tenant, Account())
+        account = self.accounts.get(tenant)
+        if account is None:
+            account = self.accounts[tenant] = Account(lambda: self.elsewhere(tenant))
         account.members.add(member)
         return account
 
     def sweep(self, now: float) -> None:
-        """Drop accounts without sockets that are older than `KEEP_S`."""
+        """Drop accounts without sockets that are older than `KEEP_S`, and reports of `LAPSE_S`."""
         for tenant, account in list(self.accounts.items()):
             if not account.members and now - account.idle > KEEP_S:
                 del self.accounts[tenant]
+        for gateway, (at, _) in list(self._reports.items()):
+            if now - at > LAPSE_S:
+                del self._reports[gateway]
+
+    # --- other gateways -------------------------------------------------------------------------
+
+    def report(self, now: float) -> dict[str, TenantReport]:
+        """Return the usage in this gateway since the report before, by tenant."""
+        reports = ((tenant, one.report(now)) for tenant, one in self.accounts.items())
+        return {tenant: report for tenant, report in reports if report != UNUSED}
+
+    def add_report(self, report: UsageReport, now: float) -> None:
+        """Count the usage in another gateway, in place of its report before."""
+        self._reports[report.gateway] = (now, report.tenants)
+        for tenant, usage in report.tenants.items():
+            if (account := self.accounts.get(tenant)) is not None:
+                account.begun_elsewhere(usage.begun)
+
+    def elsewhere(self, tenant: str) -> TenantReport:
+        """Return the usage of a tenant in all other gateways together."""
+        found = [report[tenant] for _, report in self._reports.values() if tenant in report]
+        return TenantReport(
+            sum(one.sessions for one in found),
+            sum(one.inflight for one in found),
+            used=max((one.used for one in found), default=0.0),
+        )

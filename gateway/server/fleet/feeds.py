@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -22,7 +22,7 @@ from redis.asyncio.client import PubSub
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
-from gateway.server.runtime.room_authority import Entry, RoomListener
+from gateway.server.runtime.fleet_contract import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")
@@ -77,12 +77,16 @@ class RoomFeed:
 
 
 class Feeds:
-    """The feeds that one gateway follows."""
+    """The feeds that one gateway follows.
 
-    def __init__(self, connection: RedisConnection) -> None:
+    :param on_broadcast: called with each message to all gateways, this gateway's own included
+    """
+
+    def __init__(self, connection: RedisConnection, on_broadcast: Callable[[bytes], None]) -> None:
         self.rooms: dict[str, RoomFeed] = {}
         self._connection = connection
         self._redis = connection.redis
+        self._on_broadcast = on_broadcast
         self._pubsub: PubSub | None = None
         self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
 
@@ -159,8 +163,9 @@ class Feeds:
         while not self._connection.closing:
             try:
                 async with self._redis.pubsub() as pubsub:
-                    # The first channel is nobody's: a connection without any cannot be read.
-                    await pubsub.subscribe(lua_scripts.feed(""), *map(lua_scripts.feed, self.rooms))
+                    await pubsub.subscribe(
+                        lua_scripts.EVERYBODY, *map(lua_scripts.feed, self.rooms)
+                    )
                     for room in self.rooms.values():
                         room.held = room.held or []
                     self._pubsub = pubsub
@@ -207,7 +212,10 @@ class Feeds:
     def _read(self, message: dict[str, Any]) -> None:
         if message["type"] == "pong":
             return
-        room = self.rooms.get(lua_scripts.room_of(message["channel"]))
+        name = lua_scripts.room_of(message["channel"])
+        if not name and message["type"] == "message":
+            self._on_broadcast(message["data"])
+        room = self.rooms.get(name)
         if room is None:
             return
         if message["type"] == "subscribe":

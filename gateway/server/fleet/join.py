@@ -29,8 +29,5 @@ def join_fleet(hub: Hub, url: str) -> None:
         version=VERSION,
         keep=hub.limits.log,
         kept_s=hub.limits.room_s,
-        on_request=rooms.on_request,
-        on_lost=rooms.on_lost,
-        on_gateway_lost=rooms.on_gateway_lost,
-        on_connection=rooms.on_connection,
+        listener=rooms,
     )

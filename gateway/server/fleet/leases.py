@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RedisConnection
 from gateway.server.fleet.feeds import Feeds, RoomFeed, lease
-from gateway.server.runtime.room_authority import Entry
+from gateway.server.runtime.fleet_contract import Entry
 
 log = logging.getLogger("gateway.fleet")
 

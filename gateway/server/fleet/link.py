@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.errors import redacted
@@ -22,7 +22,7 @@ from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
 from gateway.server.fleet.writer import Writer
-from gateway.server.runtime.room_authority import Entry, RoomListener
+from gateway.server.runtime.fleet_contract import Entry, LinkListener, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")
@@ -38,10 +38,7 @@ class FleetLink:
     :param version: of the messages; gateways with another one are not joined
     :param keep: durable events that the log of a room keeps
     :param kept_s: seconds that everything about a room is kept after its last gateway has ended
-    :param on_request: called with each request of a gateway, in the order of each sender
-    :param on_lost: called with the name of a room that this gateway owns no longer
-    :param on_gateway_lost: called with a gateway that sent requests and shows no life
-    :param on_connection: called when Redis goes away and when it comes back
+    :param listener: told what comes from the other gateways
     """
 
     def __init__(
@@ -51,28 +48,29 @@ class FleetLink:
         version: str,
         keep: int,
         kept_s: float,
-        on_request: Callable[[bytes], None],
-        on_lost: Callable[[str], None],
-        on_gateway_lost: Callable[[str], None],
-        on_connection: Callable[[bool], None],
+        listener: LinkListener,
     ) -> None:
         self.id = secrets.token_hex(6)
         self._version = version
-        self._connection = RedisConnection(url, on_connection)
-        self._feeds = Feeds(self._connection)
+        self._connection = RedisConnection(url, listener.on_connection)
+        self._feeds = Feeds(self._connection, listener.on_broadcast)
         self._writer = Writer(self.id, self._connection, keep=keep)
         self._leases = self._writer.leases = Leases(
             self.id,
             self._connection,
             self._feeds,
             kept_ms=round(1000 * kept_s),
-            lost=on_lost,
+            lost=listener.on_lost,
             lapsed=self._writer.wake,
         )
         self._inbox = Inbox(
-            self.id, self._connection, received=on_request, gateway_lost=on_gateway_lost
+            self.id,
+            self._connection,
+            received=listener.on_request,
+            gateway_lost=listener.on_gateway_lost,
         )
-        self._on_request = on_request
+        self._on_request = listener.on_request
+        self._broadcast: bytes | None = None
         self._tasks = BackgroundTasks(log, "the link with the other gateways has failed")
 
     def __repr__(self) -> str:
@@ -117,6 +115,9 @@ class FleetLink:
         keys = (lua_scripts.VERSION, lua_scripts.alive(self.id))
         pipeline.eval(lua_scripts.JOIN, len(keys), *keys, self._version, LEASE_MS)
         reads = [part.add_to(pipeline) for part in (self._inbox, self._leases)]
+        news, self._broadcast = self._broadcast, None
+        if news is not None:
+            pipeline.publish(lua_scripts.EVERYBODY, news)
         answers = await pipeline.execute()
         self._connection.joined(answers.pop(0).decode(), own=self._version)
         if not self.compatible:
@@ -228,6 +229,13 @@ class FleetLink:
             asyncio.get_running_loop().call_soon(self._on_request, payload)
         else:
             self._writer.send(gateway, payload)
+
+    def broadcast(self, payload: bytes) -> None:
+        """Publish a message to all gateways with the next renewal. It may be lost.
+
+        A message that still waits is replaced.
+        """
+        self._broadcast = payload
 
     async def names(self) -> list[str]:
         """Return the names of all rooms with a log. Raises `AWAY`."""

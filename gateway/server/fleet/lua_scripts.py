@@ -44,6 +44,10 @@ def feed(room: str) -> str:
     return f"{PREFIX}:room:{room}:feed"
 
 
+EVERYBODY: Final = feed("")
+"""Channel of messages to all gateways. No room has the empty name."""
+
+
 def room_of(key: bytes) -> str:
     """Return the room that the key of a log or the channel of a feed belongs to."""
     return key.decode()[len(f"{PREFIX}:room:") :].rpartition(":")[0]

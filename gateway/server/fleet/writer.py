@@ -24,7 +24,7 @@ from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, pack
 from gateway.server.fleet.leases import Leases, OwnedRoom
-from gateway.server.runtime.room_authority import Entry
+from gateway.server.runtime.fleet_contract import Entry
 
 log = logging.getLogger("gateway.fleet")
 

@@ -177,7 +177,11 @@ class Hub:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
             )
-        self.tenants.check(request.permissions, instead=None if before is None else before.member)
+        self.tenants.check(
+            request.permissions,
+            instead=None if before is None else before.member,
+            resumes=request.session is not None,
+        )
         profile = self.engine.profile
         source = self.lang if request.source is None else request.source
         lang = speakable(source, profile, self.detect)

@@ -13,7 +13,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.replication.authority import Authority
@@ -29,8 +31,10 @@ from gateway.core.replication.messages import (
 )
 from gateway.core.replication.replica import Replica
 from gateway.core.replication.restored_log import copied_log, restored_log
+from gateway.core.session.quota import UsageReport, decode_report
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol.messages import Retracted
+from gateway.server.runtime.fleet_contract import Entry, Link
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.tasks import BackgroundTasks
 
@@ -50,82 +54,6 @@ IDLE_S = 30.0
 """Seconds that a replica without members is kept, for sockets that come back."""
 FULL = 1_000
 """Unwritten events of a room above which no new text is accepted."""
-
-Entry = tuple[int, bytes]
-"""The number of a durable event, and the event."""
-
-
-class RoomListener(Protocol):
-    """The follower of one room, see `gateway.server.fleet.feeds`."""
-
-    def feed(self, payload: bytes) -> None:
-        """Handle the next message."""
-
-    def owner(self, gateway: str | None) -> None:
-        """Note which gateway owns the room."""
-
-    def gap(self) -> None:
-        """Note that volatile messages may have been lost."""
-
-    def entries(self, after: int) -> Sequence[Entry]:
-        """Return the durable events after a number."""
-
-
-class Link(Protocol):
-    """The link to the other gateways, see `gateway.server.fleet.link.FleetLink`."""
-
-    id: str
-
-    @property
-    def connected(self) -> bool:
-        """True while the other gateways can be reached."""
-
-    @property
-    def compatible(self) -> bool:
-        """False if the other gateways use messages of another version."""
-
-    @property
-    def dropped(self) -> int:
-        """Number of volatile messages that were dropped."""
-
-    async def start(self) -> None:
-        """Connect, or go on trying."""
-
-    async def aclose(self) -> None:
-        """Give all rooms back and disconnect."""
-
-    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
-        """Follow a room, and return its durable events. Raises `ClientFault` (``busy``)."""
-
-    async def unfollow(self, name: str) -> None:
-        """Stop following a room that this gateway does not own."""
-
-    async def read(self, name: str, after: int = 0) -> list[Entry]:
-        """Return durable events of any room. Raises `ClientFault` (``busy``)."""
-
-    def owns(self, name: str) -> bool:
-        """Tell whether this gateway owns a room."""
-
-    async def acquire(self, name: str) -> bool:
-        """Take a room if no gateway owns it; return whether this gateway owns it now."""
-
-    def release(self, name: str, *, end: bool = False) -> None:
-        """Give a room back once everything is written; delete its log if it has ended."""
-
-    def append(self, name: str, seq: int, payload: bytes, changed: Sequence[Entry] = ()) -> None:
-        """Write a durable event of an owned room, publish it, and replace older events."""
-
-    def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
-        """Publish a volatile message of an owned room, for this gateway alone if ``here``."""
-
-    def unwritten(self, name: str) -> int:
-        """Return how many durable events of a room are not written."""
-
-    def send(self, gateway: str, payload: bytes) -> None:
-        """Send a request to a gateway."""
-
-    async def key(self, length: int) -> bytes:
-        """Return the signing key of all gateways. Raises `ClientFault` (``busy``)."""
 
 
 class FleetRooms:
@@ -242,6 +170,15 @@ class FleetRooms:
             authority.lose_gateway(gateway, self._hub.now())
         self._hub.act()
 
+    def on_broadcast(self, payload: bytes) -> None:
+        """Count what another gateway reports of its tenants."""
+        try:
+            report = decode_report(payload)
+        except msgspec.MsgspecError:  # of another release, which may have changed it
+            return
+        if report.gateway != self.link.id:
+            self._hub.tenants.add_report(report, self._hub.now())
+
     def on_connection(self, up: bool) -> None:
         """Note that the other gateways can be reached, or not."""
         for replica in self.replicas.values():
@@ -270,6 +207,8 @@ class FleetRooms:
             self._dropped = self.link.dropped
             self._resume_feeds()
         now = self._hub.now()
+        # A report that waits for Redis is replaced by the next: it is of use only while it is new.
+        self.link.broadcast(encode(UsageReport(self.link.id, self._hub.tenants.report(now))))
         for name, replica in list(self.replicas.items()):
             if replica.ended or self._idle(replica, now):
                 self._remove(name)

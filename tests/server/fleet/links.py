@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.server.fleet.link import FleetLink
-from gateway.server.runtime.room_authority import Entry
+from gateway.server.runtime.fleet_contract import Entry
 from tests.support.live import until
 from tests.support.redis import RedisServer
 
@@ -52,6 +52,7 @@ class Peer:
         self.requests: list[bytes] = []
         self.lost: list[str] = []
         self.lost_gateways: list[str] = []
+        self.broadcasts: list[bytes] = []
         self.connections: list[bool] = []
         self.rooms: dict[str, Follower] = {}
         self.link = FleetLink(
@@ -59,11 +60,23 @@ class Peer:
             version=version,
             keep=1_000,
             kept_s=3_600.0,
-            on_request=self.requests.append,
-            on_lost=self.lost.append,
-            on_gateway_lost=self.lost_gateways.append,
-            on_connection=self.connections.append,
+            listener=self,
         )
+
+    def on_request(self, payload: bytes) -> None:
+        self.requests.append(payload)
+
+    def on_lost(self, name: str) -> None:
+        self.lost.append(name)
+
+    def on_gateway_lost(self, gateway: str) -> None:
+        self.lost_gateways.append(gateway)
+
+    def on_broadcast(self, payload: bytes) -> None:
+        self.broadcasts.append(payload)
+
+    def on_connection(self, up: bool) -> None:
+        self.connections.append(up)
 
     async def follow(self, room: str = ROOM) -> Follower:
         """Follow a room, with all that its log has."""

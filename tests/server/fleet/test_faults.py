@@ -174,7 +174,7 @@ class SilentPubSub:
 
 
 async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no_answer() -> None:
-    feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None))
+    feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None), lambda payload: None)
     pong = {"type": "pong", "channel": None, "data": b""}
     pubsub: Any = SilentPubSub(None, pong, None, pong, None, None)
     with pytest.raises(TimeoutError, match="no answer"):

@@ -259,3 +259,15 @@ async def test_all_of_a_room_expires_some_time_after_its_last_gateway_has_ended(
     peer.write(1)
     for key in (lua_scripts.log(ROOM), lua_scripts.fence(ROOM)):
         await until(lambda key=key: 3_500_000 < int(redis.cli("PTTL", key)) <= 3_600_000)  # type: ignore[misc]
+
+
+async def test_a_broadcast_reaches_every_gateway_and_the_newest_replaces_one_that_waits(
+    redis: RedisServer, links: Links
+) -> None:
+    peers = [await links.join(redis) for _ in range(3)]
+    follower = await peers[0].follow()
+    peers[0].link.broadcast(b"old")
+    peers[0].link.broadcast("使用量".encode())
+    await until(lambda: all(peer.broadcasts for peer in peers))
+    assert [peer.broadcasts for peer in peers] == [["使用量".encode()]] * 3
+    assert follower.log == [] and follower.volatile == [], "it concerns no room"
