@@ -2,8 +2,9 @@
 
 import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
-import { inLanguage, nameOf } from "./page/languages.js";
-import { STRINGS } from "./page/strings.js";
+import "./page/interface-language.js";
+import { inLanguage, nameOf, uiNameOf } from "./page/languages.js";
+import { STRINGS, UI_LANGUAGE } from "./page/strings.js";
 
 const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
 
@@ -30,8 +31,7 @@ function languageItem(tag, i) {
   const anchor = element("a", i ? "button" : "button primary", nameOf(tag));
   inLanguage(anchor, tag);
   anchor.href = meetingLink(location.href, "./", settings, { role: "view", to: tag }) + location.hash; // it may hold a key
-  const english = new Intl.DisplayNames("en", { type: "language" }).of(tag);
-  if (english !== nameOf(tag)) anchor.append(inLanguage(element("small", "", english), "en"));
+  if (!tag.startsWith(UI_LANGUAGE)) anchor.append(inLanguage(element("small", "", uiNameOf(tag)), UI_LANGUAGE));
   const item = element("li");
   item.append(anchor);
   return item;
@@ -39,4 +39,4 @@ function languageItem(tag, i) {
 
 $("#room").textContent = settings.room ?? "";
 if (settings.room) $("#languages").append(...byPreference(await fetchLanguages()).map(languageItem));
-else $("#message").textContent = STRINGS.page.noMeeting;
+else $("#message").textContent = STRINGS.join.noMeeting;

@@ -12,9 +12,10 @@ import { EventStream } from "./connection/event-stream.js";
 import { inventRoomName, readSettings } from "./connection/meeting-url.js";
 import { WebSocketConnection } from "./connection/websocket.js";
 import { element } from "./page/dom.js";
+import "./page/interface-language.js";
 import { fillMenu, nameOf } from "./page/languages.js";
 import { pairsOf, reasonAgainst } from "./page/pairs.js";
-import { STRINGS } from "./page/strings.js";
+import { STRINGS, errorText } from "./page/strings.js";
 import { keepScreenOn } from "./page/wake-lock.js";
 import { DisplaySettings } from "./panels/display-settings.js";
 import { MeetingEnd } from "./panels/meeting-end.js";
@@ -134,7 +135,7 @@ function onEvent(event) {
       microphone.onError(event);
       if (event.code === "stale") textInput.onEnded(event.id);
       else if (event.code === "unauthenticated") key.ask(connect); // the key has expired
-      else if (event.code !== "busy" || !event.id) showNotice([event.msg, event.hint].filter(Boolean).join(" "));
+      else if (event.code !== "busy" || !event.id) showNotice(errorText(event));
       break;
     case "heard":
       if (event.text) dispatch({ ...event, type: "say", speaker: speakerName.value });
@@ -161,8 +162,8 @@ function onState(name, detail, code) {
   const texts = {
     connecting: STRINGS.page.connecting,
     open: STRINGS.page.connected,
-    waiting: STRINGS.page.waiting(Math.ceil(detail)),
-    closed: STRINGS.page.disconnected(detail),
+    waiting: STRINGS.page.waiting({ seconds: Math.ceil(detail) }),
+    closed: STRINGS.page.disconnected({ reason: STRINGS.closes[code] ?? detail }),
   };
   $("#state").dataset.state = name;
   $("#state").textContent = texts[name];
@@ -278,7 +279,7 @@ function limitations({ partials, engine }) {
 /** Show how many people are connected. It is outside the status element, so screen readers do not read it. */
 function showPresence({ members, speakers, readers }) {
   for (const tag of Object.keys(readers)) readLanguages.add(tag);
-  $("#people").textContent = ` · ${members === 1 ? STRINGS.page.onlyYou : STRINGS.page.people(members)}`;
+  $("#people").textContent = ` · ${STRINGS.page.people({ count: members })}`;
   $("#people").title = speakers?.join(", ") ?? "";
 }
 
@@ -340,7 +341,7 @@ $(".brand").addEventListener("click", (event) => {
 
 setRole(settings.role);
 $("#room").textContent = settings.room;
-document.title = STRINGS.page.title(settings.room);
+document.title = STRINGS.page.meetingTitle({ room: settings.room });
 
 // A gateway elsewhere does not answer requests of this page; its languages are in its `welcome`.
 if (!settings.elsewhere) {

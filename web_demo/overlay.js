@@ -7,6 +7,7 @@ import { AccessKey } from "./connection/access-key.js";
 import { readSettings } from "./connection/meeting-url.js";
 import { WebSocketConnection } from "./connection/websocket.js";
 import { element } from "./page/dom.js";
+import "./page/interface-language.js";
 import { inLanguage } from "./page/languages.js";
 
 const IDLE_MS = 12_000; // after the last change, the captions disappear

@@ -266,7 +266,7 @@ test("a moderator learns what the glossary does, which captions lack a term and 
   await page.getByLabel("Translation", { exact: true }).fill("Stehung");
   await page.getByLabel("Topic of the meeting").fill("x".repeat(4001));
   await save();
-  await page.getByText("The topic has 4001 characters. At most 4000 are allowed.").waitFor();
+  await page.getByText("The topic has 4,001 characters. At most 4,000 are allowed.").waitFor();
   await page.getByLabel("Topic of the meeting").fill("Plans");
   await save();
   await page.getByText("Saved for all captions from now on. The translator may not use every term; captions without one are marked.").waitFor();

@@ -99,7 +99,7 @@ export class AutoScroll {
   #updateButton() {
     const { hidden } = this.#button;
     if (hidden !== this.#following) this.#button.hidden = this.#following;
-    const text = this.#newRows ? STRINGS.captions.newestCount(this.#newRows) : STRINGS.captions.newest;
+    const text = this.#newRows ? STRINGS.captions.newestCount({ count: this.#newRows }) : STRINGS.captions.newest;
     const label = this.#button.lastElementChild;
     if (label.textContent !== text) label.textContent = text; // this runs in each frame of scrolling
   }

@@ -130,7 +130,7 @@ export class CaptionActions {
     }
     for (const [lang, text] of texts) form.append(editorField(lang, text, lang === utterance.lang));
     const save = element("button", "button primary", STRINGS.captions.save);
-    const cancel = element("button", "button", STRINGS.captions.cancel);
+    const cancel = element("button", "button", STRINGS.page.cancel);
     cancel.type = "button";
     const buttons = element("div", "buttons");
     buttons.append(cancel, save);
@@ -171,7 +171,7 @@ export class CaptionActions {
 }
 
 function editorField(lang, text, original) {
-  const label = element("label", "", original ? STRINGS.captions.original(nameOf(lang)) : nameOf(lang));
+  const label = element("label", "", original ? STRINGS.captions.original({ language: nameOf(lang) }) : nameOf(lang));
   const area = inLanguage(element("textarea", "field"), lang);
   area.value = text;
   area.rows = 1 + Math.floor(text.length / 60); // where the style sheet cannot size it by its content

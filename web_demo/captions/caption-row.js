@@ -6,15 +6,17 @@
 // Must not know: sockets, other rows.
 
 import { element } from "../page/dom.js";
-import { inLanguage } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { inLanguage, uiNameOf } from "../page/languages.js";
+import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 
 const NOTES = {
-  failed: (code) => [STRINGS.captions.failed, STRINGS.captions.failures[code]].filter(Boolean).join(": "),
+  failed: (code) => {
+    const reason = STRINGS.failures[code];
+    return reason ? STRINGS.captions.failedBecause({ reason }) : STRINGS.captions.failed;
+  },
   cancelled: () => STRINGS.captions.stopped,
   interrupted: () => STRINGS.captions.interrupted,
 };
-const LANGUAGE_NAMES = new Intl.DisplayNames("en", { type: "language" });
 
 /** A row of the caption list. */
 export class CaptionRow {
@@ -122,7 +124,7 @@ class Caption {
       ["tag", caption?.edited && STRINGS.captions.edited],
       ["tag", caption?.unsure && STRINGS.captions.unsure],
       ["tag term", caption?.termMissing && STRINGS.captions.termMissing], // shown to speakers only
-      ["tag via", caption?.pivot && STRINGS.captions.via(LANGUAGE_NAMES.of(caption.pivot))],
+      ["tag via", caption?.pivot && STRINGS.captions.via({ language: uiNameOf(caption.pivot) })],
     ].filter(([, note]) => note));
   }
 
@@ -130,7 +132,7 @@ class Caption {
     if (notes.join() === this.#notes) return;
     this.#notes = notes.join();
     for (const old of this.node.querySelectorAll(".tag")) old.remove();
-    this.node.append(...notes.map(([kind, note]) => inLanguage(element("span", kind, note), "en")));
+    this.node.append(...notes.map(([kind, note]) => inLanguage(element("span", kind, note), UI_LANGUAGE)));
   }
 }
 

@@ -4,7 +4,7 @@
 // Must not know: sockets, captions.
 
 import { element, iconButton } from "../page/dom.js";
-import { direction, fillMenu, inLanguage, nameOf } from "../page/languages.js";
+import { direction, fillMenu, inLanguage, nameOf, uiNameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;
@@ -81,7 +81,7 @@ export class LanguageColumns {
     const head = element("div", "column-head");
     head.dir = direction(tag); // the head stands above its text, also in right-to-left columns
     const menu = element("select");
-    menu.setAttribute("aria-label", STRINGS.languages.column(i + 1));
+    menu.setAttribute("aria-label", STRINGS.languages.column({ number: i + 1 }));
     fillMenu(menu, this.#offered.map((one) => ({ ...one, reason: this.#reasonAgainst(one.tag) })), tag);
     inLanguage(menu, tag);
     menu.addEventListener("change", () => {
@@ -94,7 +94,7 @@ export class LanguageColumns {
     });
     head.append(menu);
     if (this.languages.length > 1) {
-      const remove = iconButton("close", STRINGS.languages.remove(nameOf(tag)));
+      const remove = iconButton("close", STRINGS.languages.remove({ language: uiNameOf(tag) }));
       remove.addEventListener("click", () => this.choose(this.languages.filter((other) => other !== tag)));
       head.append(remove);
     }

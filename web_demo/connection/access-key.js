@@ -65,7 +65,7 @@ export class AccessKey {
   ask(onKey) {
     if (this.#dialog.open) return;
     const field = this.#dialog.querySelector("input");
-    this.#dialog.querySelector("[role=alert]").textContent = this.#value ? STRINGS.page.wrongKey : "";
+    this.#dialog.querySelector("[role=alert]").textContent = this.#value ? STRINGS.key.wrong : "";
     field.value = "";
     this.#dialog.addEventListener("close", () => {
       this.#value = field.value.trim() || null;

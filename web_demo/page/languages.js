@@ -4,6 +4,9 @@
 // Must not know: sockets, captions.
 
 import { element } from "./dom.js";
+import { UI_LANGUAGE } from "./strings.js";
+
+const RIGHT_TO_LEFT = ["Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"]; // scripts; not all browsers have getTextInfo()
 
 /** Return the name of a language in that language; the tag if the browser does not know it. */
 export function nameOf(tag) {
@@ -15,11 +18,19 @@ export function nameOf(tag) {
   }
 }
 
+/** Return the name of a language in that of the interface, for sentences; the tag if the browser does not know it. */
+export function uiNameOf(tag) {
+  try {
+    return new Intl.DisplayNames(UI_LANGUAGE, { type: "language" }).of(tag);
+  } catch {
+    return tag;
+  }
+}
+
 /** Return "ltr" or "rtl"; "auto" if the browser does not know the direction of a language. */
 export function direction(tag) {
   try {
-    const locale = new Intl.Locale(tag);
-    return (locale.getTextInfo?.() ?? locale.textInfo)?.direction ?? "auto";
+    return RIGHT_TO_LEFT.includes(new Intl.Locale(tag).maximize().script) ? "rtl" : "ltr";
   } catch {
     return "auto";
   }

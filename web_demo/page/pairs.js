@@ -3,7 +3,7 @@
 // Owns: which targets a source has, and why a target is not offered.
 // Must not know: sockets, menus.
 
-import { nameOf } from "./languages.js";
+import { uiNameOf } from "./languages.js";
 import { STRINGS } from "./strings.js";
 
 /**
@@ -27,5 +27,5 @@ export function pairsOf({ languages, impossible = {} }) {
 export function reasonAgainst(pairs, sources, target) {
   const known = pairs.filter(({ tag }) => sources.includes(tag));
   if (!known.length || known.some(({ tag, targets }) => tag === target || targets.includes(target))) return "";
-  return known.length > 1 ? STRINGS.languages.notFromOthers : STRINGS.languages.notFrom(nameOf(known[0].tag));
+  return known.length > 1 ? STRINGS.languages.notFromOthers : STRINGS.languages.notFrom({ language: uiNameOf(known[0].tag) });
 }

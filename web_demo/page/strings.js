@@ -1,135 +1,74 @@
-// The texts that the scripts of the page show. Texts that never change stand in the HTML files.
+// The texts of the pages in the language of the reader.
 //
-// Owns: the words, in English. A text with values is a function of them, so that a translation may order them.
+// Owns: which language the interface has; the texts of it, which stand in strings/ and are loaded on demand.
 // Must not know: the document.
 
+/** Languages of the interface: a file in strings/ for each. */
+export const UI_LANGUAGES = ["en"];
+
+const STORED = "ui language";
+
+/**
+ * Return the first language that the interface has; English if it has none of them.
+ * @param {(string | null)[]} tags most wanted first
+ */
+export function chooseLanguage(tags) {
+  const bases = tags.filter(Boolean).map((tag) => tag.toLowerCase().split("-")[0]);
+  return bases.find((tag) => UI_LANGUAGES.includes(tag)) ?? "en";
+}
+
+/** Return the languages that the reader wants: that of the address (`?ui=`), the chosen one, those of the browser. */
+function wantedLanguages() {
+  if (!globalThis.location) return []; // not in a browser
+  return [new URLSearchParams(location.search).get("ui"), localStorage.getItem(STORED), ...navigator.languages];
+}
+
+/** Keep a language of the interface in this browser, and load the page again in it. */
+export function changeLanguage(tag) {
+  localStorage.setItem(STORED, tag);
+  const url = new URL(location);
+  url.searchParams.delete("ui");
+  if (url.href === location.href) location.reload();
+  else location.replace(url);
+}
+
+/**
+ * Return the texts of a table, with the same keys. A text with values becomes a function of them, such as
+ * `people({ count: 2 })`. Numbers are written, and forms chosen, as the language does.
+ * @param {object} table as in strings/en.js
+ * @param {string} lang tag of its language
+ */
+export function readTable(table, lang) {
+  const numbers = new Intl.NumberFormat(lang);
+  const forms = new Intl.PluralRules(lang);
+  const write = (value) => (typeof value === "number" ? numbers.format(value) : value);
+  const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => write(values[name]));
+  const read = (entry) => {
+    if (typeof entry === "string") return entry.includes("{") ? (values) => fill(entry, values) : entry;
+    if ("other" in entry) return (values) => fill(entry[forms.select(values.count)] ?? entry.other, values);
+    return Object.fromEntries(Object.entries(entry).map(([key, value]) => [key, read(value)]));
+  };
+  return read(table);
+}
+
+async function load(lang) {
+  const { default: table } = await import(`./strings/${lang}.js`);
+  return { lang, texts: readTable(table, lang) };
+}
+
+const loaded = await load(chooseLanguage(wantedLanguages())).catch(() => load("en"));
+
+/** Tag of the language of the interface. */
+export const UI_LANGUAGE = loaded.lang;
+
 /** All texts, by the part of the page that shows them. */
-export const STRINGS = {
-  page: {
-    title: (room) => `${room} · Live captions`,
-    connecting: "Connecting…",
-    connected: "Connected",
-    waiting: (seconds) => `No connection · trying again in ${seconds} s`,
-    disconnected: (reason) => `Disconnected: ${reason}`,
-    ended: "The meeting has ended",
-    wholeSentences: "captions come in whole sentences",
-    backupEngine: "using a backup translator",
-    onlyYou: "only you",
-    people: (count) => `${count} people`,
-    readOnlyNetwork: "You can read but not speak: this network blocks WebSocket connections.",
-    gap: "The connection was lost. Some captions from that time may be missing.",
-    readTranscript: "Read the transcript",
-    pastedTitle: "Pasted transcript",
-    noMeeting: "This link does not name a meeting. Scan the QR code again, or ask for a new link.",
-    wrongKey: "This key was not accepted.",
-  },
-  captions: {
-    newest: "Newest captions",
-    newestCount: (rows) => `Newest captions (${rows} new)`,
-    failed: "Couldn’t translate this line",
-    failures: {
-      busy: "the gateway is too busy",
-      engine_unavailable: "the translator is not available",
-      pair_unsupported: "these two languages don’t work together",
-      timeout: "the translator took too long",
-    },
-    stopped: "Stopped",
-    interrupted: "Not finished: the connection was lost",
-    edited: "Edited",
-    unsure: "May be wrong",
-    termMissing: "A glossary term was not used",
-    via: (language) => `via ${language}`,
-    actions: "Actions on this caption",
-    showOriginal: "Show the original",
-    correct: "Correct",
-    delete: "Delete",
-    deleting: "This line will be deleted for everybody.",
-    deleteNow: "Delete now",
-    undo: "Undo",
-    save: "Save",
-    cancel: "Cancel",
-    original: (language) => `${language} (original)`,
-  },
-  languages: {
-    one: "Language",
-    several: "Languages",
-    add: "Add a language",
-    column: (number) => `Language of column ${number}`,
-    remove: (language) => `Remove ${language}`,
-    notFrom: (language) => `not from ${language}`,
-    notFromOthers: "not from any other language",
-  },
-  microphone: {
-    speak: "Speak",
-    mute: "Mute the microphone",
-    starting: "Starting the microphone…",
-    muted: "Microphone muted",
-    listening: (language, where) => `Listening (${language}). ${where}`,
-    toBrowser: "Your browser sends the sound to its own speech service.",
-    toGateway: "The sound goes to this gateway alone.",
-    hold: "Hold the space bar or the microphone button while you speak.",
-    device: "Microphone",
-    defaultDevice: "Default",
-    unsupported: "This browser cannot recognise speech. Use Chrome, Edge or Safari to speak; "
-      + "here you can type, paste a transcript or play the demo.",
-    notAllowed: "This page may not use the microphone. Allow it in the address bar, then press the button again.",
-    serviceNotAllowed: "This browser does not allow speech recognition on this page. It may require https.",
-    notFound: "No microphone was found.",
-    languageNotSupported: "This browser cannot recognise this language.",
-    inUse: "Another program is using the microphone.",
-    notConnected: "The chosen microphone is not connected.",
-    broken: (reason) => `The microphone does not work: ${reason}`,
-    noService: "The browser cannot reach its speech service. Trying again…",
-  },
-  input: {
-    tooLong: (limit, lines) => `Longer than ${limit} characters: it will be sent as ${lines} lines.`,
-    pasted: (lines, speakers) => [
-      `${lines} ${lines === 1 ? "line" : "lines"}`, speakers && `${speakers} ${speakers === 1 ? "speaker" : "speakers"}`,
-    ].filter(Boolean).join(", "),
-    divided: (limit) => `. Lines over ${limit} characters are divided into several.`,
-  },
-  playback: {
-    demoTitle: (language) => `Demo meeting in ${language}`,
-    pause: "Pause",
-    continue: "Continue",
-    speed: (times) => `Speed: ${times} times`,
-  },
-  moderation: {
-    original: "Original",
-    term: "Term",
-    translation: "Translation",
-    removeTerm: "Remove this term",
-    saving: "Saving…",
-    saved: "Saved for all captions from now on.",
-    savedTerms: "Saved for all captions from now on. The translator may not use every term; captions without one are marked.",
-    notSaved: (reason) => `Not saved. ${reason}`,
-    notSavedOffline: "Not saved: there is no connection.",
-    longTopic: (length, limit) => `The topic has ${length} characters. At most ${limit} are allowed.`,
-    emptyTerm: "Each term needs a translation.",
-    longTerm: (start, limit) => `“${start}…” is too long. A term may have ${limit} characters.`,
-    manyTerms: (count, limit) => `There are ${count} terms. At most ${limit} are allowed.`,
-    text: "Text",
-    subtitles: "Subtitles",
-    notEnded: (reason) => `The meeting was not ended, because its transcripts cannot be read. ${reason}`,
-    noAnswer: "The gateway did not answer.",
-  },
-  share: {
-    copy: "Copy",
-    copied: "Copied",
-    copyByKeys: "Press Ctrl+C",
-  },
-  statistics: {
-    nothing: "Nothing measured yet",
-    spread: (half, most) => `Half within ${half}, 95 % within ${most}`,
-    first: "First text",
-    final: "Finished caption",
-    erasure: "Erasure",
-    erasureNote: "Characters removed again for each one that stays. Below 0.2 is easy to read.",
-    tokens: "Tokens per second",
-    tokensNote: "In all meetings on this gateway",
-    load: "Engine load",
-    loadNote: "Translations in progress, relative to the most that run at once",
-    queue: "Queue",
-    queueNote: "Translations that wait for the engine",
-  },
-};
+export const STRINGS = loaded.texts;
+
+/**
+ * Return in words what the gateway refused. Reasons that people can act on have texts of the page; else the
+ * gateway explains, in English.
+ * @param {{code: string, msg: string, hint?: string}} error
+ */
+export function errorText({ code, msg, hint }) {
+  return STRINGS.errors[code] ?? [msg, hint].filter(Boolean).join(" ");
+}

@@ -8,7 +8,7 @@ import { inLanguage, nameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
 import { problemOf } from "./transcript-files.js";
 
-const FORMATS = { txt: STRINGS.moderation.text, vtt: STRINGS.moderation.subtitles };
+const FORMATS = { txt: STRINGS.transcripts.text, vtt: STRINGS.transcripts.subtitles };
 
 /** The End dialog and the end screen. */
 export class MeetingEnd {
@@ -57,11 +57,11 @@ export class MeetingEnd {
   #offer(list) {
     list.replaceChildren(...["", ...this.#languages()].map((lang) => {
       const item = element("li", "field-row");
-      const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", STRINGS.moderation.original);
+      const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", STRINGS.transcripts.original);
       item.append(name, ...Object.entries(FORMATS).map(([format, label]) => {
         const button = element("button", "button", label);
         button.type = "button";
-        button.setAttribute("aria-label", `${name.textContent}: ${label}`);
+        button.setAttribute("aria-label", STRINGS.transcripts.file({ language: name.textContent, format: label }));
         button.addEventListener("click", () => this.#save(format, lang));
         return button;
       }));
@@ -85,7 +85,7 @@ export class MeetingEnd {
         for (const format of Object.keys(FORMATS)) kept.set(`${format} ${lang}`, await this.#files.read(format, lang));
       }
     } catch ({ message }) {
-      this.#problem.textContent = STRINGS.moderation.notEnded(message);
+      this.#problem.textContent = STRINGS.end.failed({ reason: message });
       return;
     }
     this.#kept = kept; // before the gateway closes the connection

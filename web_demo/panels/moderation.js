@@ -5,7 +5,7 @@
 
 import { element, iconButton } from "../page/dom.js";
 import { fillMenu, nameOf } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { STRINGS, errorText } from "../page/strings.js";
 import { lengthOf } from "../speech/split-text.js";
 
 const MAX_CONTEXT = 4000; // characters; these three are limits of the gateway
@@ -63,15 +63,15 @@ export class ModerationPanel {
   }
 
   /** Show that the gateway refused what was saved. */
-  onError({ ref, msg }) {
-    if (ref === SAVE_REF) this.#showSaveStatus(STRINGS.moderation.notSaved(msg));
+  onError(error) {
+    if (error.ref === SAVE_REF) this.#showSaveStatus(STRINGS.moderation.notSaved({ reason: errorText(error) }));
   }
 
   /** Set the languages of transcripts: the original and those that are read. */
   offer(languages) {
     const options = languages.map((tag) => ({ tag, endonym: nameOf(tag) }));
     const chosen = this.#transcriptLanguage.value || languages[0];
-    fillMenu(this.#transcriptLanguage, [{ tag: "", endonym: STRINGS.moderation.original }, ...options], chosen);
+    fillMenu(this.#transcriptLanguage, [{ tag: "", endonym: STRINGS.transcripts.original }, ...options], chosen);
   }
 
   get #storageKey() {
@@ -93,10 +93,10 @@ export class ModerationPanel {
     const length = lengthOf(this.#context.value.trim());
     const pairs = this.#pairs;
     const long = pairs.flat().find((text) => lengthOf(text) > MAX_TERM);
-    if (length > MAX_CONTEXT) return STRINGS.moderation.longTopic(length, MAX_CONTEXT);
+    if (length > MAX_CONTEXT) return STRINGS.moderation.longTopic({ length, limit: MAX_CONTEXT });
     if (pairs.some(([term, translation]) => !term || !translation)) return STRINGS.moderation.emptyTerm;
-    if (long) return STRINGS.moderation.longTerm([...long].slice(0, 20).join(""), MAX_TERM);
-    return pairs.length > MAX_TERMS ? STRINGS.moderation.manyTerms(pairs.length, MAX_TERMS) : "";
+    if (long) return STRINGS.moderation.longTerm({ start: [...long].slice(0, 20).join(""), limit: MAX_TERM });
+    return pairs.length > MAX_TERMS ? STRINGS.moderation.manyTerms({ number: pairs.length, limit: MAX_TERMS }) : "";
   }
 
   #save() {

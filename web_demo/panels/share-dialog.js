@@ -86,5 +86,5 @@ async function copy(field, button) {
   } catch {
     button.textContent = STRINGS.share.copyByKeys; // the page may not write the clipboard; the link is selected
   }
-  setTimeout(() => (button.textContent = STRINGS.share.copy), COPIED_MS);
+  setTimeout(() => (button.textContent = STRINGS.page.copy), COPIED_MS);
 }

@@ -4,26 +4,32 @@
 // Must not know: sockets.
 
 import { element } from "../page/dom.js";
-import { STRINGS } from "../page/strings.js";
+import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 import { EMPTY_METRICS, append, mean, measure, parsePrometheus, quantile } from "./caption-metrics.js";
 import { drawLineChart } from "./line-chart.js";
 
 const INTERVAL_MS = 1000;
-const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+const inFormat = (options) => new Intl.NumberFormat(UI_LANGUAGE, options);
+const whole = inFormat({ maximumFractionDigits: 0 });
+const hundredths = inFormat({ minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const percent = inFormat({ style: "percent" });
+const milliseconds = inFormat({ style: "unit", unit: "millisecond", maximumFractionDigits: 0 });
+const seconds = inFormat({ style: "unit", unit: "second", minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const duration = (ms) => (ms < 1000 ? milliseconds.format(ms) : seconds.format(ms / 1000));
 const spread = (values) => (values.length
-  ? STRINGS.statistics.spread(duration(quantile(values, 0.5)), duration(quantile(values, 0.95))) : "");
+  ? STRINGS.statistics.spread({ half: duration(quantile(values, 0.5)), most: duration(quantile(values, 0.95)) }) : "");
 
 /** Cards by measurement: `value` and `note` make texts of the values; `minimumScale` is that of the chart. */
 const CARDS = [
   { key: "first", name: STRINGS.statistics.first, minimumScale: 500, value: (values) => duration(values.at(-1)), note: spread },
   { key: "final", name: STRINGS.statistics.final, minimumScale: 1000, value: (values) => duration(values.at(-1)), note: spread },
-  { key: "erasure", name: STRINGS.statistics.erasure, minimumScale: 0.4, value: (values) => mean(values).toFixed(2),
+  { key: "erasure", name: STRINGS.statistics.erasure, minimumScale: 0.4, value: (values) => hundredths.format(mean(values)),
     note: () => STRINGS.statistics.erasureNote },
-  { key: "tokens", name: STRINGS.statistics.tokens, minimumScale: 50, value: (values) => Math.round(values.at(-1)),
+  { key: "tokens", name: STRINGS.statistics.tokens, minimumScale: 50, value: (values) => whole.format(values.at(-1)),
     note: () => STRINGS.statistics.tokensNote },
-  { key: "load", name: STRINGS.statistics.load, minimumScale: 1, value: (values) => `${Math.round(100 * values.at(-1))} %`,
+  { key: "load", name: STRINGS.statistics.load, minimumScale: 1, value: (values) => percent.format(values.at(-1)),
     note: () => STRINGS.statistics.loadNote },
-  { key: "queue", name: STRINGS.statistics.queue, minimumScale: 8, value: (values) => values.at(-1), note: () => STRINGS.statistics.queueNote },
+  { key: "queue", name: STRINGS.statistics.queue, minimumScale: 8, value: (values) => whole.format(values.at(-1)), note: () => STRINGS.statistics.queueNote },
 ];
 
 /** The Statistics panel. */

@@ -4,7 +4,7 @@
 // Must not know: the state of the page.
 
 import { element } from "../page/dom.js";
-import { STRINGS } from "../page/strings.js";
+import { STRINGS, errorText } from "../page/strings.js";
 
 /** The transcripts of one room. */
 export class TranscriptFiles {
@@ -48,5 +48,5 @@ export class TranscriptFiles {
 /** Return why the gateway refused a request, in words. */
 export async function problemOf(answer) {
   const body = await answer?.json().catch(() => null);
-  return body?.error ?? STRINGS.moderation.noAnswer;
+  return body ? errorText({ ...body, msg: body.error }) : STRINGS.transcripts.noAnswer;
 }

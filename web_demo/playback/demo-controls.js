@@ -4,7 +4,7 @@
 // Must not know: sockets, captions.
 
 import { icon } from "../page/dom.js";
-import { fillMenu, nameOf } from "../page/languages.js";
+import { fillMenu, nameOf, uiNameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
 import { newId } from "../speech/utterance-ids.js";
 import { readScript, timeline } from "./demo-script.js";
@@ -71,7 +71,7 @@ export class DemoControls {
   async playDemo(lang) {
     const answer = await fetch(`meeting/${SCRIPT_LANGUAGES.includes(lang) ? lang : "en"}.txt`);
     const entries = timeline(readScript(await answer.text()), lang);
-    this.play(entries, lang, STRINGS.playback.demoTitle(nameOf(lang)));
+    this.play(entries, lang, STRINGS.playback.demoTitle({ language: uiNameOf(lang) }));
   }
 
   /**
@@ -135,6 +135,6 @@ export class DemoControls {
     this.#pauseButton.setAttribute("aria-label", isPlaying ? STRINGS.playback.pause : STRINGS.playback.continue);
     this.#pauseButton.replaceChildren(icon(isPlaying ? "pause" : "play"));
     this.#speedButton.textContent = `${speed}×`;
-    this.#speedButton.setAttribute("aria-label", STRINGS.playback.speed(speed));
+    this.#speedButton.setAttribute("aria-label", STRINGS.playback.speedTimes({ times: speed }));
   }
 }

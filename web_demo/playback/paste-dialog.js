@@ -4,7 +4,7 @@
 // Must not know: sockets, how it is played.
 
 import { fillMenu } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 import { parseTranscript, scheduleLines, splitLongLines } from "./transcript-parser.js";
 
 /** The Paste a transcript dialog. */
@@ -50,10 +50,10 @@ export class PasteDialog {
     const lines = this.#lines;
     const divided = lines.length > parseTranscript(this.#field.value).length;
     const names = new Set(lines.map(({ speaker }) => speaker).filter(Boolean)).size;
-    const count = STRINGS.input.pasted(lines.length, names);
-    const limit = this.#limit.toLocaleString("en");
-    const note = divided ? STRINGS.input.divided(limit) : "";
-    this.#summary.textContent = lines.length ? count + note : "";
+    const counts = [STRINGS.paste.lines({ count: lines.length }), names && STRINGS.paste.speakers({ count: names })];
+    const summary = new Intl.ListFormat(UI_LANGUAGE, { type: "unit" }).format(counts.filter(Boolean));
+    const text = divided ? STRINGS.paste.divided({ summary, limit: this.#limit }) : summary;
+    this.#summary.textContent = lines.length ? text : "";
     this.#dialog.querySelector(".primary").disabled = !lines.length;
   }
 }

@@ -102,7 +102,7 @@ export class GatewayRecognition {
       this.#begin();
       this.#change("listening");
     } catch (error) {
-      if (attempt === this.#attempt) this.#change("blocked", PROBLEMS[error.name] ?? STRINGS.microphone.broken(error.message));
+      if (attempt === this.#attempt) this.#change("blocked", PROBLEMS[error.name] ?? STRINGS.microphone.broken({ reason: error.message }));
     }
   }
 

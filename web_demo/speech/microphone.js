@@ -4,7 +4,7 @@
 // Must not know: sockets, captions.
 
 import { element, icon } from "../page/dom.js";
-import { inLanguage, nameOf } from "../page/languages.js";
+import { inLanguage, nameOf, uiNameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
 import { GatewayRecognition, canStream } from "./gateway-recognition.js";
 import { ContinuousRecognition } from "./speech-recognition.js";
@@ -123,7 +123,7 @@ export class Microphone {
 
   async #listDevices() {
     const devices = (await navigator.mediaDevices.enumerateDevices()).filter(({ kind }) => kind === "audioinput");
-    const options = devices.map(({ deviceId, label }) => new Option(label || STRINGS.microphone.device, deviceId));
+    const options = devices.map(({ deviceId, label }) => new Option(label || STRINGS.microphone.options, deviceId));
     const { value } = this.#device;
     this.#device.replaceChildren(new Option(STRINGS.microphone.defaultDevice, ""), ...options);
     this.#device.value = devices.some(({ deviceId }) => deviceId === value) ? value : "";
@@ -169,9 +169,9 @@ export class Microphone {
     const status = {
       off: this.#pushToTalk.checked ? STRINGS.microphone.hold : "",
       starting: STRINGS.microphone.starting,
-      listening: STRINGS.microphone.listening(
-        nameOf(this.#language()), this.#recognition === this.#browser ? WHERE.browser : WHERE.gateway,
-      ),
+      listening: STRINGS.microphone.listening({
+        language: uiNameOf(this.#language()), where: this.#recognition === this.#browser ? WHERE.browser : WHERE.gateway,
+      }),
       muted: STRINGS.microphone.muted,
       waiting: reason,
       blocked: reason,

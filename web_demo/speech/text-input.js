@@ -64,7 +64,7 @@ export class TextInput {
 
   #showLengthNote() {
     const count = splitText(this.#field.value, this.#limit).length;
-    const note = STRINGS.input.tooLong(this.#limit.toLocaleString("en"), count);
+    const note = STRINGS.input.tooLong({ limit: this.#limit, count });
     document.querySelector("#length-note").textContent = count > 1 ? note : "";
   }
 

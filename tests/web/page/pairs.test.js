@@ -9,7 +9,7 @@ const PAIRS = [
 ];
 
 test("a language that the spoken one cannot be translated into is refused with a reason", () => {
-  assert.equal(reasonAgainst(PAIRS, ["de"], "fr"), "not from Deutsch");
+  assert.equal(reasonAgainst(PAIRS, ["de"], "fr"), "not from German");
   assert.equal(reasonAgainst(PAIRS, ["de"], "en"), "");
   assert.equal(reasonAgainst(PAIRS, ["de"], "de"), "", "it can be read as it was spoken");
 });
