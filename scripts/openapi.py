@@ -17,6 +17,7 @@ import msgspec
 from gateway import __version__
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import View
+from gateway.server.openai_api.requests import ChatRequest, ResponsesRequest
 from gateway.server.routes.api import STATUS, TranslateRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
@@ -31,18 +32,26 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
     TranslateQuery: {"q": ["Good morning."], "source": "en", "target": "de"},
     DetectRequest: {"q": "Guten Morgen"},
     TicketRequest: {"room": "demo"},
+    ChatRequest: {
+        "model": "translate-de",
+        "messages": [{"role": "user", "content": "Good morning."}],
+    },
+    ResponsesRequest: {"model": "translate-de", "input": "Good morning."},
 }
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 
 
 def openapi() -> Json:
     """Return the document."""
-    shapes = (TranslateRequest, TranslateQuery, DetectRequest, TicketRequest)
-    _, schemas = msgspec.json.schema_components(shapes, ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components(
+        EXAMPLES, ref_template="#/components/schemas/{name}"
+    )
     schemas["Fault"] = _object(
         "A refusal or failure.", error=TEXT, code=TEXT, hint={"type": "string"}
     )
     schemas["Fault"]["properties"]["hint"] = {"type": ["string", "null"]}
+    about = _object("An error.", message=TEXT, type=TEXT, param={"type": "null"}, code=TEXT)
+    schemas["OpenAIFault"] = _object("A refusal or failure, as of OpenAI's API.", error=about)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -98,6 +107,7 @@ def _paths() -> Json:
                 faults=(400, 413, 429, 500, 502, 503, 504),
             )
         },
+        **_openai(),
         "/detect": {
             "post": _operation(
                 "detect",
@@ -219,6 +229,49 @@ def _paths() -> Json:
     }
 
 
+def _openai() -> Json:
+    """Return the paths of OpenAI's text APIs."""
+    model = _object("A model.", id=TEXT, object=TEXT, created={"type": "integer"}, owned_by=TEXT)
+    name = {"name": "model", "in": "path", "required": True, "schema": TEXT}
+    faults = (400, 413, 429, 500, 502, 503, 504)
+
+    def translating(name: str, summary: str, body: type[msgspec.Struct]) -> Json:
+        answer = {"application/json": {"type": "object"}, "text/event-stream": EVENTS}
+        operation = _operation(
+            name, summary, {200: answer}, body=body, faults=faults, fault="OpenAIFault"
+        )
+        return {"post": operation}
+
+    return {
+        "/v1/models": {
+            "get": _operation(
+                "models",
+                "List a model for each language that can be translated into, as OpenAI's API does.",
+                {200: _json(_object("The models.", object=TEXT, data=_list(model)))},
+                fault="OpenAIFault",
+            )
+        },
+        "/v1/models/{model}": {
+            "parameters": [name],
+            "get": _operation(
+                "model",
+                "Describe one model, as OpenAI's API does.",
+                {200: _json(model)},
+                faults=(400, 404),
+                fault="OpenAIFault",
+            ),
+        },
+        "/v1/chat/completions": translating(
+            "chatCompletion",
+            "Translate the last message of the user, as OpenAI's API answers one.",
+            ChatRequest,
+        ),
+        "/v1/responses": translating(
+            "response", "Translate the input, as OpenAI's API answers it.", ResponsesRequest
+        ),
+    }
+
+
 def _translation() -> Json:
     return _object(
         "The translation.",
@@ -270,6 +323,7 @@ def _operation(
     body: type[msgspec.Struct] | None = None,
     query: Json | None = None,
     faults: Iterable[int] = (),
+    fault: str = "Fault",
     auth: Authentication = Authentication.KEY,
 ) -> Json:
     """Return the description of one operation.
@@ -278,6 +332,7 @@ def _operation(
     :param body: shape of the request's body, as JSON or as a form
     :param query: schemas of the query parameters by name
     :param faults: status codes of refusals, besides those that ``auth`` implies
+    :param fault: name of the schema of refusals
     """
     refusals = set(faults)
     # 403 is for a foreign origin or host; 401 and 429 for a missing or a wrong key.
@@ -299,7 +354,7 @@ def _operation(
         known = ", ".join(f"`{code}`" for code in codes.get(status, ["bad_frame"]))
         responses[str(status)] = {
             "description": known,
-            "content": _content(_json({"$ref": "#/components/schemas/Fault"})),
+            "content": _content(_json({"$ref": f"#/components/schemas/{fault}"})),
         }
     operation: Json = {"operationId": name, "summary": summary, "responses": responses}
     if auth is Authentication.KEY:

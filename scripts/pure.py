@@ -34,6 +34,7 @@ FOLDERS = (
     "engines/guards",
     "engines/profiles",
     "protocol",
+    "server/openai_api",
     "server/realtime",
     "storage",
     "text",

@@ -34,7 +34,7 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
-from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
+from gateway.server.routes import api, libretranslate, openai, page, qr, sse, tickets, transcripts
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.hub import Hub
@@ -77,6 +77,18 @@ and the answers are not private."""
 
 RESTART_S = 1.0
 """Seconds until a background task that failed is started again."""
+
+
+HTTP_ROUTES = (
+    *api.ROUTES,
+    *libretranslate.ROUTES,
+    *openai.ROUTES,
+    *transcripts.ROUTES,
+    *tickets.ROUTES,
+    *sse.ROUTES,
+    *qr.ROUTES,
+)
+"""Every HTTP route except those of the demo page."""
 
 
 def create_app(
@@ -178,12 +190,7 @@ def create_app(
         WebSocketRoute(SOCKET_PATH, endpoint),
         WebSocketRoute("/v1/realtime", RealtimeEndpoint(realtime, TranscriptionDialect)),
         WebSocketRoute("/v1/realtime/translations", RealtimeEndpoint(realtime, TranslationDialect)),
-        *api.ROUTES,
-        *libretranslate.ROUTES,
-        *transcripts.ROUTES,
-        *tickets.ROUTES,
-        *sse.ROUTES,
-        *qr.ROUTES,
+        *HTTP_ROUTES,
         *page.routes(),
         WebSocketRoute("/{path:path}", api.no_socket),
     ]

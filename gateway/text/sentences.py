@@ -75,13 +75,18 @@ def split(text: str, limit: int, lang: str) -> list[tuple[str, str]]:
 def join(pieces: list[tuple[str, str]], *, spaced: bool) -> str:
     """Join translated pieces, given with the white space behind each in the source.
 
+    :param spaced: the script of the translation has spaces
+    """
+    return "".join(piece + space(gap, spaced=spaced) for piece, gap in pieces).strip()
+
+
+def space(gap: str, *, spaced: bool) -> str:
+    """Return the white space of a translation for that of its source.
+
     Line breaks are kept. Other white space becomes one space, or nothing if the script of the
     translation is not ``spaced``.
     """
-    text = ""
-    for piece, gap in pieces:
-        text += piece + (gap if "\n" in gap else " " if spaced else "")
-    return text.strip()
+    return gap if "\n" in gap else " " if spaced else ""
 
 
 def _ends(said: str, *, spaced: bool, then: str) -> bool:

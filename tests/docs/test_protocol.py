@@ -21,7 +21,8 @@ from gateway.limits import Limits
 from gateway.protocol.audio import AudioInfo
 from gateway.protocol.codec import decode
 from gateway.protocol.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
-from gateway.server.routes import api, libretranslate, qr, sse, tickets, transcripts
+from gateway.server.app import HTTP_ROUTES
+from gateway.server.routes import api
 from scripts.schema import json_schema, tag
 from scripts.schema_examples import EXAMPLES, QUERY
 
@@ -197,8 +198,7 @@ METHODS = ("DELETE", "POST", "GET")
 def test_every_request_over_http_is_shown_with_an_example() -> None:
     served = {"GET /"} | {
         f"{next(name for name in METHODS if name in (route.methods or ()))} {route.path}"
-        for routes in (api, libretranslate, transcripts, tickets, sse, qr)
-        for route in routes.ROUTES
+        for route in HTTP_ROUTES
     }
     row = r"^\| `((?:GET|POST|DELETE) [^`]+)` \| `curl (?:-N |-X DELETE )?([^` ]+)"
     rows = re.findall(row, PAGES["http"], re.MULTILINE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -42,6 +42,7 @@ from gateway.text import languages
 log = logging.getLogger("gateway.http")
 
 Body = TypeVar("Body")
+T = TypeVar("T")
 
 SHOWN_PATH = 128
 """Most characters of an unknown path that the answer repeats."""
@@ -100,7 +101,7 @@ async def translate(request: Request) -> Response:
     )
     note_trace(request, shot)
     if body.stream:
-        return EventStreamResponse(shot)
+        return EventStreamResponse(shot, _encoded(shot))
     (finals,) = await answer(request, [shot])
     return reply(
         {
@@ -125,7 +126,16 @@ async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[lis
 
     The translations are cancelled if the client disconnects or one of them fails.
     """
-    work = [asyncio.ensure_future(shot.finals()) for shot in shots]
+    return await while_connected(request, [shot.finals() for shot in shots])
+
+
+async def while_connected(request: Request, awaited: Sequence[Awaitable[T]]) -> list[T]:
+    """Return the results of all that is awaited, in order.
+
+    All of it is cancelled if the client disconnects or one fails. Raises `ClientFault`
+    (``not_found``) if the client has disconnected.
+    """
+    work = [asyncio.ensure_future(one) for one in awaited]
     disconnected = asyncio.ensure_future(until_disconnected(request.receive))
     try:
         pending: set[asyncio.Future[Any]] = set(work)
@@ -156,10 +166,12 @@ class EventStreamResponse(StreamingResponse):
     """A translation as server-sent events.
 
     The session of the translation ends with the answer, even if the answer is never begun.
+
+    :param events: the encoded events of the translation
     """
 
-    def __init__(self, shot: oneshot.OneShot) -> None:
-        self._events = _encoded(shot)
+    def __init__(self, shot: oneshot.OneShot, events: AsyncGenerator[bytes]) -> None:
+        self._events = events
         self._shot = shot
         super().__init__(
             self._events, media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -283,8 +295,11 @@ async def on_fault(request: Request, exc: Exception) -> Response:
     return refusal(exc)
 
 
-def refusal(fault: GatewayError) -> Response:
-    """Return the answer to a request that fails with ``fault``."""
+def refusal(fault: GatewayError, body: Any = None) -> Response:
+    """Return the answer to a request that fails with ``fault``.
+
+    :param body: what the answer says; default: the body of all errors of this gateway
+    """
     headers = {}
     if fault.code.retry:
         # The header has whole seconds (RFC 9110, section 10.2.3), so that a client waits no less.
@@ -293,7 +308,29 @@ def refusal(fault: GatewayError) -> Response:
     if fault.code is ErrorCode.UNAUTHENTICATED:
         # Required of every 401 (RFC 9110, section 11.6.1).
         headers["www-authenticate"] = "Bearer"
-    return reply(_body(fault), STATUS.get(fault.code, 400), headers)
+    return reply(_body(fault) if body is None else body, status(fault), headers)
+
+
+def status(fault: GatewayError) -> int:
+    """Return the HTTP status of an error."""
+    return STATUS.get(fault.code, 400)
+
+
+def with_errors(
+    endpoint: Callable[[Request], Awaitable[Response]], body: Callable[[GatewayError, int], Any]
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return a route whose errors look as the clients of another API expect.
+
+    :param body: returns the body of an error with a status
+    """
+
+    async def wrapped(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except GatewayError as fault:
+            return refusal(fault, body(fault, status(fault)))
+
+    return wrapped
 
 
 async def on_http(request: Request, exc: Exception) -> Response:

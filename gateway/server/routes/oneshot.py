@@ -196,6 +196,44 @@ class OneShot:
                     case Cancelled():
                         raise EngineFault("The gateway stopped before the text was translated.")
 
+    async def text(self) -> AsyncGenerator[str]:
+        """Yield the translation in order, as it grows. Needs ``live``. Raises as `events` does.
+
+        Raises `EngineFault` (``rejected``) if a second attempt begins differently: text that was
+        yielded cannot be taken back.
+        """
+        texts: dict[int, str] = {}
+        ended: set[int] = set()
+        current, shown, space = 1, "", ""
+        async with contextlib.aclosing(self.events()) as events:
+            async for event in events:
+                number = int(event.id)
+                if isinstance(event, Final):
+                    texts[number] = event.text
+                    ended.add(number)
+                else:
+                    texts[number] = ("" if event.reset else texts.get(number, "")) + event.add
+                # Pieces grow side by side; those behind the current one wait for their turn.
+                while True:
+                    piece = texts.get(current, "")
+                    if piece.startswith(shown):
+                        if piece != shown:
+                            yield space + piece[len(shown) :]
+                            shown, space = piece, ""
+                    elif current in ended:
+                        raise EngineFault(
+                            "The model began again after text had been sent.", ErrorCode.REJECTED
+                        )
+                    if current not in ended:
+                        break
+                    space += self._space(current)
+                    current, shown = current + 1, ""
+
+    def _space(self, number: int) -> str:
+        """Return the white space of the translation behind a piece."""
+        gap = self._pieces[number - 1][1]
+        return sentences.space(gap, spaced=units.spaced(self.target))
+
     def join(self, finals: list[Final]) -> str:
         """Return the whole translation, with the spaces that stood between the pieces."""
         gaps = [gap for _, gap in self._pieces]
