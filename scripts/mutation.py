@@ -52,7 +52,7 @@ ALSO = {
 NEEDED = 0.95
 EQUIVALENT = Path("tests/equivalent_mutations.txt")
 WORK = Path("build/mutation")
-COPIED = ("docs", "gateway", "scripts", "tests", "web_demo", "pyproject.toml")
+COPIED = ("clients", "docs", "gateway", "scripts", "tests", "web_demo", "pyproject.toml")
 
 UNNOTICED = (0, 33)
 """Exit codes of mutmut: the tests passed; no test reaches the function."""

@@ -20,3 +20,8 @@ def test_the_wheel_tells_type_checkers_that_the_package_is_typed() -> None:
 def test_the_wheel_has_the_schemas_that_a_command_prints() -> None:
     files = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
     assert {"gateway/schema/asyncapi.v1.json", "gateway/schema/gateway.v1.schema.json"} <= files
+
+
+def test_the_wheel_has_all_files_of_the_page_beside_each_other() -> None:
+    files = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert {"gateway/web_demo/index.html", "gateway/clients/js/captions.js"} <= files

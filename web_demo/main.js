@@ -5,12 +5,12 @@
 import { AutoScroll } from "./captions/autoscroll.js";
 import { CaptionActions } from "./captions/caption-actions.js";
 import { CaptionList } from "./captions/caption-list.js";
-import { EMPTY_STATE, reduce } from "./captions/caption-state.js";
+import { EMPTY_STATE, reduce } from "../clients/js/captions.js";
 import { LanguageColumns } from "./captions/language-columns.js";
 import { AccessKey } from "./connection/access-key.js";
-import { EventStream } from "./connection/event-stream.js";
+import { EventStream } from "../clients/js/event-stream.js";
 import { inventRoomName, readSettings } from "./connection/meeting-url.js";
-import { WebSocketConnection } from "./connection/websocket.js";
+import { WebSocketConnection } from "../clients/js/connection.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
 import { fillMenu, nameOf } from "./page/languages.js";

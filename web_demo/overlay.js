@@ -2,10 +2,10 @@
 // Query: room, to=de,fr, lines=2, size=5.2 (percent of the height), place=top, plain (no dark band), gateway.
 // The fragment may hold the key of the gateway: #key=...
 
-import { EMPTY_STATE, inRoomOrder, reduce } from "./captions/caption-state.js";
+import { EMPTY_STATE, inRoomOrder, reduce } from "../clients/js/captions.js";
 import { AccessKey } from "./connection/access-key.js";
 import { readSettings } from "./connection/meeting-url.js";
-import { WebSocketConnection } from "./connection/websocket.js";
+import { WebSocketConnection } from "../clients/js/connection.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
 import { inLanguage } from "./page/languages.js";

@@ -18,8 +18,8 @@ globalThis.WebSocket = class extends WebSocket {
 globalThis.addEventListener = () => {};
 globalThis.document = { addEventListener() {} };
 
-const { WebSocketConnection } = await import("../../web_demo/connection/websocket.js");
-const { EMPTY_STATE, inRoomOrder, reduce } = await import("../../web_demo/captions/caption-state.js");
+const { WebSocketConnection } = await import("../../clients/js/connection.js");
+const { EMPTY_STATE, inRoomOrder, reduce } = await import("../../clients/js/captions.js");
 
 test("an attempt that the gateway receives late does not replace a newer connection", async () => {
   const events = [];

@@ -6,7 +6,7 @@
 import { element } from "../page/dom.js";
 import { inLanguage } from "../page/languages.js";
 import { CaptionRow } from "./caption-row.js";
-import { inRoomOrder } from "./caption-state.js";
+import { inRoomOrder } from "../../clients/js/captions.js";
 
 const MAX_ANNOUNCEMENTS = 5; // finished captions kept for screen readers
 const HUES = [264, 25, 155, 320, 75, 205, 350, 115]; // degrees; speakers get them in the order in which they come
@@ -32,7 +32,7 @@ export class CaptionList {
 
   /**
    * Show the captions. Rows whose utterance is the same object are not touched.
-   * @param {object} state of caption-state.js
+   * @param {object} state of captions.js
    * @param {string[]} languages tags of the columns, from left to right
    */
   render(state, languages) {

@@ -14,7 +14,7 @@ export function icon(name) {
   const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
   svg.setAttribute("class", "icon");
   svg.setAttribute("aria-hidden", "true");
-  use.setAttribute("href", `icons.svg#${name}`);
+  use.setAttribute("href", `${new URL("../icons.svg", import.meta.url)}#${name}`);
   svg.append(use);
   return svg;
 }

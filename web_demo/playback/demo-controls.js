@@ -69,7 +69,7 @@ export class DemoControls {
 
   /** Play the demo meeting in a language. */
   async playDemo(lang) {
-    const answer = await fetch(`meeting/${SCRIPT_LANGUAGES.includes(lang) ? lang : "en"}.txt`);
+    const answer = await fetch(new URL(`../meeting/${SCRIPT_LANGUAGES.includes(lang) ? lang : "en"}.txt`, import.meta.url));
     const entries = timeline(readScript(await answer.text()), lang);
     this.play(entries, lang, STRINGS.playback.demoTitle({ language: uiNameOf(lang) }));
   }

@@ -197,11 +197,10 @@ def _load(
 def _lines(name: str | None, lang: str) -> list[str]:
     """Return the lines to say: those of a file, else the meeting of the demo page."""
     from gateway.cli.report import text
-    from gateway.server.routes.page import FOLDERS
+    from gateway.server.routes.page import PAGE, root
 
-    meetings = (folder / "meeting" / f"{lang}.txt" for folder in FOLDERS)
-    path = Path(name) if name else next((one for one in meetings if one.is_file()), None)
-    if path is None:
+    path = Path(name) if name else (root() or Path()) / PAGE / "meeting" / f"{lang}.txt"
+    if not name and not path.is_file():
         raise ValueError(
             f"There is no built-in text in {lang}. Name a file of sentences with --text."
         )

@@ -1,9 +1,13 @@
 """The demo page, served from a checkout or from an installed wheel.
 
-Owns: which files are served, their caching and compression. Must not know: what is in them.
+Owns: which files are served, their addresses, caching and compression. Must not know: what is in
+them, beyond the addresses in the HTML files.
 
-A file is read again when it has changed, so that a reload shows the change. A browser that has the
-current file gets 304. Compression leaks nothing here, because no file holds a secret.
+HTML files are checked for changes at each visit. They name all other files below ``static/`` and a
+version, which is a hash of all of them. A browser keeps such a file for a year and asks for it
+again only when the version has changed. The files there lie in the folders of the repository, so
+modules import each other by the same relative paths as on disk. Compression leaks nothing here,
+because no file holds a secret.
 """
 
 from __future__ import annotations
@@ -12,7 +16,10 @@ import asyncio
 import gzip
 import hashlib
 import mimetypes
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from posixpath import normpath
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -25,8 +32,18 @@ SUFFIXES = frozenset((".html", ".css", ".js", ".svg", ".txt"))
 """Suffixes of the files that are served; all are text."""
 
 PACKAGE = Path(__file__).resolve().parents[2]
-FOLDERS = (PACKAGE.parent / "web_demo", PACKAGE / "web_demo")
-"""Folders that may hold the page: beside the package in a checkout, else inside it."""
+ROOTS = (PACKAGE.parent, PACKAGE)
+"""Folders that may hold the folders of the page: a checkout, else the package itself."""
+
+PAGE = "web_demo"
+FOLDERS = (PAGE, "clients/js")
+"""Folders with files of the page, below a root."""
+
+VERSION_LENGTH = 16
+"""Hexadecimal digits of a version and of an entity tag."""
+
+ADDRESS = re.compile(r'(?<= )((?:src|href)=")([^":#?]+)')
+"""An attribute of HTML with a relative path."""
 
 
 class FileBody(NamedTuple):
@@ -42,36 +59,103 @@ class FileBody(NamedTuple):
     etag: str
 
 
-class StaticFile:
-    """A file of the page."""
+class Release(NamedTuple):
+    """All files of the page at one moment, by their path below the root."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    files: Mapping[str, FileBody]
+    version: str
+
+
+class PageFiles:
+    """The files of the page.
+
+    Files that are added later are served after a restart. Files that change are served at once, so
+    that a reload shows the change.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        found = (path for folder in FOLDERS for path in sorted((root / folder).rglob("*")))
+        self._paths = {
+            path.relative_to(root).as_posix(): path for path in found if path.suffix in SUFFIXES
+        }
         # Guessed at the start: the first guess reads the tables of the system.
-        self._media_type, _ = mimetypes.guess_type(path)
-        self._body: FileBody | None = None
+        self._media_types = {path: mimetypes.guess_type(path)[0] for path in self._paths}
+        self._release: Release | None = None
 
-    async def serve(self, request: Request) -> Response:
-        """Answer with the file, compressed if the client accepts that."""
-        body = self._body = await asyncio.to_thread(self._read, self._body)
-        headers = {"cache-control": "no-cache", "etag": body.etag, "vary": "accept-encoding"}
+    def routes(self) -> list[Route]:
+        """Return the routes of the HTML files and of all that they load."""
+        pages = [path for path in self._paths if path.endswith(".html")]
+        return [
+            *(Route(_address(path), self._page(path)) for path in pages),
+            Route("/static/{version}/{path:path}", self.serve_file),
+        ]
+
+    async def serve_file(self, request: Request) -> Response:
+        """Answer with a file that an HTML file names, or with 404."""
+        path = request.path_params["path"]
+        if path not in self._paths:
+            return PlainTextResponse("There is no such file.", 404)
+        body, version = await asyncio.to_thread(self._file, path)
+        # Another version comes from a page that another gateway served, or that was edited since.
+        current = request.path_params["version"] == version
+        caching = "public, max-age=31536000, immutable" if current else "no-cache"
+        return self._answer(request, path, body, caching)
+
+    def _page(self, path: str) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            body = await asyncio.to_thread(self._html, path)
+            return self._answer(request, path, body, "no-cache")
+
+        return serve
+
+    def _answer(self, request: Request, path: str, body: FileBody, caching: str) -> Response:
+        headers = {"cache-control": caching, "etag": body.etag, "vary": "accept-encoding"}
         # The header may list several tags, and a weak one ends in the same quotes.
         if body.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
+        media_type = self._media_types[path]
         # Every browser accepts gzip; programs may not.
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["content-encoding"] = "gzip"
-            return Response(body.compressed, headers=headers, media_type=self._media_type)
-        return Response(body.plain, headers=headers, media_type=self._media_type)
+            return Response(body.compressed, headers=headers, media_type=media_type)
+        return Response(body.plain, headers=headers, media_type=media_type)
 
-    def _read(self, cached: FileBody | None) -> FileBody:
-        stat = self._path.stat()
+    def _html(self, path: str) -> FileBody:
+        """Return an HTML file with the addresses of the current version."""
+        release = self._refresh()
+        file = release.files[path]
+        folder = path.rpartition("/")[0]
+
+        def versioned(match: re.Match[str]) -> str:
+            other = normpath(f"{folder}/{match[2]}")
+            if other not in release.files or other.endswith(".html"):
+                return match[0]
+            return f"{match[1]}static/{release.version}/{other}"
+
+        return _body(file.stamp, ADDRESS.sub(versioned, file.plain.decode()).encode())
+
+    def _file(self, path: str) -> tuple[FileBody, str | None]:
+        """Return a file, and the version that it belongs to; None if the file has changed since."""
+        release = self._release or self._refresh()
+        body = self._read(path, release)
+        return body, release.version if body is release.files[path] else None
+
+    def _refresh(self) -> Release:
+        """Read the files that have changed."""
+        known = self._release
+        files = {path: self._read(path, known) for path in self._paths}
+        if known is None or any(files[path] is not known.files[path] for path in files):
+            tags = "".join(f"{path} {body.etag}\n" for path, body in files.items())
+            known = self._release = Release(files, _digest(tags.encode()))
+        return known
+
+    def _read(self, path: str, known: Release | None) -> FileBody:
+        stat = self._paths[path].stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
-        if cached is not None and cached.stamp == stamp:
-            return cached
-        plain = self._path.read_bytes()
-        etag = f'"{hashlib.sha256(plain).hexdigest()[:16]}"'
-        return FileBody(stamp, plain, gzip.compress(plain, mtime=0), etag)
+        if known is not None and known.files[path].stamp == stamp:
+            return known.files[path]
+        return _body(stamp, self._paths[path].read_bytes())
 
 
 async def index(request: Request) -> Response:
@@ -83,17 +167,25 @@ async def index(request: Request) -> Response:
     )
 
 
-def routes(folders: tuple[Path, ...] = FOLDERS) -> list[Route]:
-    """Return a route for each file of the page.
-
-    A mount at "/" would answer every path and method that no other route serves.
-    """
-    for folder in folders:
-        if (folder / "index.html").is_file():
-            paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-            return [Route(_path(one.relative_to(folder)), StaticFile(one).serve) for one in paths]
-    return [Route("/", index)]
+def root(roots: tuple[Path, ...] = ROOTS) -> Path | None:
+    """Return the folder that holds the folders of the page; None if the page is not installed."""
+    return next((one for one in roots if (one / PAGE / "index.html").is_file()), None)
 
 
-def _path(file: Path) -> str:
-    return "/" if file.as_posix() == "index.html" else f"/{file.as_posix()}"
+def routes(roots: tuple[Path, ...] = ROOTS) -> list[Route]:
+    """Return the routes of the page."""
+    found = root(roots)
+    return [Route("/", index)] if found is None else PageFiles(found).routes()
+
+
+def _address(path: str) -> str:
+    name = path.removeprefix(f"{PAGE}/")
+    return "/" if name == "index.html" else f"/{name}"
+
+
+def _body(stamp: tuple[int, int], plain: bytes) -> FileBody:
+    return FileBody(stamp, plain, gzip.compress(plain, mtime=0), f'"{_digest(plain)}"')
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:VERSION_LENGTH]

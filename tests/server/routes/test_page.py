@@ -15,15 +15,18 @@ from starlette.testclient import TestClient
 from gateway.server.routes import page
 from tests.support.live import Live
 
-PAGES = {"/": "main.js", "/join.html": "join.js", "/overlay.html": "overlay.js"}
-"""Main module of each page, by the path of the page."""
+PAGES = {"/": "index.html", "/join.html": "join.html", "/overlay.html": "overlay.html"}
+"""File of each page, by its path."""
 
 COLD = 75_000
 """Most compressed bytes of a page with all its files: half of what issue 6 allows."""
 
-NAMES = re.compile(
-    r"""(?:src|href)="([^":#]+)[#"]|(?:from|import) "(\.\.?/[^"]+)"|fetch\("(/?[a-z.]+)"\)"""
-)
+NAMES = re.compile(r"""(?:src|href)="([^":#]+)[#"]|(?:from|import) "(\.\.?/[^"]+)\"""")
+
+FILE = re.compile(r"/static/([0-9a-f]{16})/(.+)")
+"""Version and name of a file that a page loads."""
+
+ROOT = Path(__file__).parents[3]
 
 
 def load(http: httpx.Client, first: str) -> dict[str, bytes]:
@@ -56,57 +59,110 @@ def test_a_page_and_all_files_that_it_loads_are_served_and_are_small(live: Live,
     assert not re.search(r"\son[a-z]+=|<style|style=|<script(?! type=\"module\" src=)", html)
 
 
-@pytest.mark.parametrize(("path", "main"), PAGES.items())
-def test_a_page_preloads_the_modules_that_it_imports(live: Live, path: str, main: str) -> None:
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_preloads_the_modules_that_it_imports(live: Live, path: str) -> None:
     with httpx.Client(base_url=live.http) as http:
         found = load(http, path)
-    early = set(re.findall(r'"modulepreload" href="([^"]+)"', found[path].decode()))
-    modules = {path.lstrip("/") for path in found if path.endswith(".js")}
-    assert early == modules - {main}
+    html = found[path].decode()
+    early = re.findall(r'"modulepreload" href="([^"]+)"', html)
+    main = re.findall(r'<script type="module" src="([^"]+)"', html)
+    assert {f"/{name}" for name in early + main} == {path for path in found if path.endswith(".js")}
 
 
-def test_the_demo_meeting_is_served_in_six_languages(live: Live) -> None:
+@pytest.mark.parametrize("path", PAGES)
+def test_all_that_a_page_loads_is_kept_by_the_browser_until_the_version_changes(
+    live: Live, path: str
+) -> None:
     with httpx.Client(base_url=live.http) as http:
-        for lang in ("en", "de", "fr", "es", "ja", "zh"):
-            answer = http.get(f"/meeting/{lang}.txt")
-            assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-            assert len(answer.text.splitlines()) == 100
+        found = {name for name in load(http, path) if name.startswith("/static/")}
+        for name in found:
+            answer = http.get(name)
+            assert answer.headers["cache-control"] == "public, max-age=31536000, immutable", name
+        assert http.get(path).headers["cache-control"] == "no-cache"
+    versions = {match[1] for name in found if (match := FILE.fullmatch(name))}
+    assert len(found) > 3 and len(versions) == 1
+
+
+@pytest.mark.parametrize("lang", ["en", "de", "fr", "es", "ja", "zh"])
+def test_the_demo_meeting_is_served_in_six_languages(live: Live, lang: str) -> None:
+    answer = httpx.get(f"{live.http}/static/any/web_demo/meeting/{lang}.txt")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert len(answer.text.splitlines()) == 100
 
 
 def test_texts_never_become_markup() -> None:
-    folder = Path(__file__).parents[3] / "web_demo"
-    for path in folder.rglob("*.js"):
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(",
-                             path.read_text(encoding="utf-8")), path.name  # fmt: skip
+    for folder in page.FOLDERS:
+        for path in (ROOT / folder).rglob("*.js"):
+            assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(",
+                                 path.read_text(encoding="utf-8")), path.name  # fmt: skip
 
 
-def test_a_browser_that_has_the_current_file_gets_304(live: Live) -> None:
-    first = httpx.get(live.http + "/styles/theme.css")
-    assert first.headers["cache-control"] == "no-cache"
-    again = httpx.get(
-        live.http + "/styles/theme.css", headers={"if-none-match": first.headers["etag"]}
-    )
+def test_a_browser_that_has_the_current_page_gets_304(live: Live) -> None:
+    first = httpx.get(live.http + "/")
+    again = httpx.get(live.http + "/", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
 def test_a_file_is_compressed_for_a_client_that_accepts_gzip(live: Live) -> None:
-    packed = httpx.get(live.http + "/styles/meeting.css")
-    plain = httpx.get(live.http + "/styles/meeting.css", headers={"accept-encoding": "identity"})
+    address = live.http + "/static/any/web_demo/styles/meeting.css"
+    packed = httpx.get(address)
+    plain = httpx.get(address, headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip" and packed.text == plain.text
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
 
 
-def test_a_changed_file_is_served_with_its_new_content(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "index.html").write_text("one")
-    (tmp_path / "sub" / "a.js").write_text("1")
-    (tmp_path / "notes.md").write_text("not a part of it")
-    found = page.routes((tmp_path / "none", tmp_path))
-    assert [route.path for route in found] == ["/", "/sub/a.js"]
-    client = TestClient(Starlette(routes=found))
-    assert client.get("/").text == "one"
-    (tmp_path / "index.html").write_text("another")
-    assert client.get("/").text == "another"
+def test_a_file_that_is_no_part_of_the_page_is_not_found(live: Live) -> None:
+    for name in ("web_demo/none.js", "pyproject.toml", "clients/js/package.json"):
+        assert httpx.get(f"{live.http}/static/any/{name}").status_code == 404
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a folder with a small page."""
+    for name, content in {
+        "web_demo/index.html": '<script src="sub/a.js"></script><a href="other.html">',
+        "web_demo/other.html": '<use href="sub/b.svg#x"/><link href="../clients/js/c.js">',
+        "web_demo/sub/a.js": "1",
+        "web_demo/sub/b.svg": "",
+        "web_demo/notes.md": "not a part of it",
+        "clients/js/c.js": "",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return tmp_path
+
+
+def test_the_addresses_in_html_name_the_version_and_other_pages_do_not(root: Path) -> None:
+    client = TestClient(Starlette(routes=page.routes((root / "none", root))))
+    found = re.fullmatch(
+        r'<script src="(static/\w{16}/)web_demo/sub/a.js"></script><a href="other.html">',
+        client.get("/").text,
+    )
+    assert found is not None
+    assert client.get("/other.html").text == (
+        f'<use href="{found[1]}web_demo/sub/b.svg#x"/><link href="{found[1]}clients/js/c.js">'
+    )
+
+
+def test_a_changed_file_gets_another_address(root: Path) -> None:
+    client = TestClient(Starlette(routes=page.routes((root,))))
+    before = "/" + re.findall(r'src="([^"]+)', client.get("/").text)[0]
+    assert "immutable" in client.get(before).headers["cache-control"]
+    (root / "web_demo" / "sub" / "a.js").write_text("another")
+    late = client.get(before)
+    assert (late.text, late.headers["cache-control"]) == ("another", "no-cache")
+    after = "/" + re.findall(r'src="([^"]+)', client.get("/").text)[0]
+    assert after != before
+    assert "immutable" in client.get(after).headers["cache-control"]
+    assert client.get(before).headers["cache-control"] == "no-cache"
+
+
+def test_a_file_may_be_asked_for_before_any_page(root: Path) -> None:
+    """Requests for the files of a page may reach a gateway that has not served the page itself."""
+    client = TestClient(Starlette(routes=page.routes((root,))))
+    first = client.get("/static/any/web_demo/sub/a.js")
+    assert (first.text, first.headers["cache-control"]) == ("1", "no-cache")
 
 
 def test_without_the_demo_page_the_root_path_explains_how_to_open_a_socket(tmp_path: Path) -> None:

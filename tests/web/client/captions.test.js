@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EMPTY_STATE, MAX_UTTERANCES, inRoomOrder, reduce } from "../../../web_demo/captions/caption-state.js";
+import { EMPTY_STATE, MAX_UTTERANCES, inRoomOrder, reduce } from "../../../clients/js/captions.js";
 
 const WELCOME = { type: "welcome", v: 1, session: "s", room: "r", epoch: "e", seq: 0 };
 

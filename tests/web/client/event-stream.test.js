@@ -33,7 +33,7 @@ globalThis.EventSource = Stream;
 globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
 globalThis.document = { hidden: false, addEventListener };
 
-const { EventStream } = await import("../../../web_demo/connection/event-stream.js");
+const { EventStream } = await import("../../../clients/js/event-stream.js");
 
 const source = (seq) => ({ type: "source", seq, id: `u${seq}`, ord: seq });
 

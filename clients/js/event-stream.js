@@ -5,7 +5,7 @@
 // Must not know: the document, captions.
 
 import { ResumePosition, backoff, isRetryable } from "./resume.js";
-import { onPageReturn } from "./websocket.js";
+import { onPageReturn } from "./connection.js";
 
 /** A read-only connection that is opened again when it breaks, and resumes where it stopped. */
 export class EventStream {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PendingRequests, ResumePosition, backoff, isRetryable } from "../../../web_demo/connection/resume.js";
+import { PendingRequests, ResumePosition, backoff, isRetryable } from "../../../clients/js/resume.js";
 
 test("the page reconnects after restarts, faults and broken connections", () => {
   for (const code of [1001, 1002, 1005, 1006, 1012, 4000, 4001, 4008, 4029, 4399]) {

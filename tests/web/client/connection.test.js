@@ -37,7 +37,7 @@ globalThis.WebSocket = Socket;
 globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
 globalThis.document = { hidden: false, addEventListener };
 
-const { WebSocketConnection } = await import("../../../web_demo/connection/websocket.js");
+const { WebSocketConnection } = await import("../../../clients/js/connection.js");
 
 const RESUMED = { resumed: { ok: true, replayed: 0 } };
 const say = (id, final = true) => ({ type: "say", id, text: id, final });
