@@ -6,8 +6,9 @@ Owns: the command line and the files. Must not know: formulas, the simulation.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -22,12 +23,14 @@ from gateway.cli.console.terminal import columns
 if TYPE_CHECKING:
     from gateway.cli.loadtest.model.plan import Plan
     from gateway.cli.loadtest.model.report import LoadReport
-    from gateway.cli.plan.model.figures import EngineFigures
+    from gateway.cli.plan.model.figures import EngineFigures, EngineShare
     from gateway.cli.plan.model.load import SourceText
     from gateway.cli.tune.model.steps import TuneReport
 
 BYTES = 64 * 1024 * 1024
 """Largest report in bytes."""
+_SHARE = re.compile(r"(?:([1-9]\d*):)?(.+)")
+"""Value of ``--engine``: the number of languages, and the engine."""
 WIDTH = 100
 """Letters of a line, if the output is no terminal."""
 
@@ -57,10 +60,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--whole", dest="growing", action="store_false", help=whole)
     add = parser.add_argument_group("measured figures").add_argument
     engine = (
-        f"{', '.join(ENGINES)}, or a file that gateway bench load --json or gateway tune --json"
-        " wrote; repeat it for several files of one engine"
+        f"{', '.join(ENGINES)}, or files that gateway bench load --json or gateway tune --json"
+        " wrote. For several engines repeat it, with the number of languages that each makes:"
+        " --engine 2:h200-4b --engine 1:little.json,much.json"
     )
-    add("--engine", action="append", required=True, metavar="NAME|FILE", help=engine)
+    name = "[N:]NAME|FILE[,FILE]"
+    add("--engine", action="append", required=True, metavar=name, help=engine)
     core = "reports of gateway bench load --json with few and with many readers in a room"
     add("--core", nargs=2, metavar="FILE", help=core)
     add = parser.add_argument_group("output").add_argument
@@ -84,26 +89,35 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     check_outputs((args.json,))
     names = MeetingLoad.__struct_fields__
     load = MeetingLoad(**{name: getattr(args, name) for name in names}).checked()
-    engine = _engine(args.engine)
+    shares = _shares(args.engine, load.languages)
     core = figures.CORE
     if args.core:
         few, many = (_report(Path(name)) for name in args.core)
         core = figures.core_of(few, many)
     work = caption_work(load, text.lines(), Random(0))
-    made = capacity.capacity(load, work, engine, core, figures.REDIS)
-    simulated = None
+    made = capacity.capacity(load, work, shares, core, figures.REDIS)
+    simulated = {}
     if args.simulate:
         need("simpy", "--simulate")
         from gateway.cli.plan.model import simulation
 
-        simulated = simulation.of_share(load, made, engine, core, args.seconds, speech)
-    sources = (engine.source, core.source, figures.REDIS.source)
+        simulated = {
+            share.label: simulation.of_share(load, made, share, core, args.seconds, speech)
+            for share in shares
+        }
+    sources = (*(share.figures.source for share in shares), core.source, figures.REDIS.source)
     width = columns(sys.stdout) or WIDTH
     say(output.text(made, simulated, sources, explain=args.explain, width=width))
     if args.json:
         write_json(
             args.json,
-            {"load": load, "engine": engine, "core": core, "plan": made, "simulated": simulated},
+            {
+                "load": load,
+                "engines": shares,
+                "core": core,
+                "plan": made,
+                "simulated": [*simulated.values()],
+            },
         )
     return 0
 
@@ -120,12 +134,44 @@ def speech(plan: Plan) -> list[Iterator[SourceText]]:
     ]
 
 
-def _engine(given: list[str]) -> EngineFigures:
+def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
+    """Return the engines that make the languages of a meeting.
+
+    :param given: the values of ``--engine``
+    :param languages: of a meeting
+
+    Raises `OSError`, and `ValueError` with a sentence.
+    """
+    from gateway.cli.plan.model.figures import EngineShare
+
+    found: list[EngineShare] = []
+    for one in given:
+        share = _SHARE.fullmatch(one)
+        number, name = share.groups() if share else (None, one)
+        if number is None and len(given) > 1:
+            raise ValueError(
+                f"Say how many of the {languages} languages {one} makes: --engine 1:{one}."
+                f" The files of one engine are joined: --engine little.json,much.json."
+            )
+        label = Path(name.partition(",")[0]).stem if len(given) > 1 else ""
+        if any(label == other.name for other in found):
+            raise ValueError(f"Two engines are called {label}: add up their languages, or rename.")
+        made = languages if number is None else int(number)
+        found.append(EngineShare(figures=_engine(name), languages=made, name=label))
+    made = sum(share.languages for share in found)
+    if made != languages:
+        raise ValueError(
+            f"The engines make {made} languages, and a meeting has {languages} (--languages)."
+        )
+    return found
+
+
+def _engine(name: str) -> EngineFigures:
     from gateway.cli.plan.model.figures import ENGINES, engine_of
 
-    if len(given) == 1 and given[0] in ENGINES:
-        return ENGINES[given[0]]
-    return engine_of([_report(Path(name)) for name in given])
+    if name in ENGINES:
+        return ENGINES[name]
+    return engine_of([_report(Path(one)) for one in name.split(",")])
 
 
 def _report(path: Path) -> LoadReport | TuneReport:

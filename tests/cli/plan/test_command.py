@@ -33,7 +33,7 @@ def test_a_plan_from_known_figures_is_printed_and_written(
     assert "engines" in printed
     written = json.loads(path.read_bytes())
     assert written["load"]["meetings"] == 1000
-    assert written["simulated"] is None
+    assert written["simulated"] == []
     rows = {row["name"]: row["value"] for row in written["plan"]["rows"]}
     assert rows["sockets"] == 24_000
 
@@ -45,8 +45,7 @@ def test_figures_of_an_engine_and_a_core_come_from_reports(
     much = written(tmp_path, "much.json", loaded(400, running=16, jobs=200))
     few = written(tmp_path, "few.json", core_report(0, 0.057))
     many = written(tmp_path, "many.json", core_report(200, 0.757))
-    engines = ("--engine", little, "--engine", much)
-    assert run("plan", *engines, "--core", few, many, "--explain") == 0
+    assert run("plan", "--engine", f"{little},{much}", "--core", few, many, "--explain") == 0
     printed = capsys.readouterr().out
     assert "/ 16 slots" in printed
     assert "50 us x" in printed
@@ -59,6 +58,28 @@ def test_figures_of_an_engine_come_from_a_search(
     search = found(tried(steps={8: figures(tokens=700.0, running=8, made=35.0)}))
     assert run("plan", "--engine", written(tmp_path, "tune.json", search), "--whole") == 0
     assert "engines" in capsys.readouterr().out
+
+
+def test_each_of_several_engines_has_its_rows_for_its_languages(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    little = written(tmp_path, "little.json", loaded(50, first=0.03, running=1, jobs=25))
+    much = written(tmp_path, "much.json", loaded(400, running=16, jobs=200))
+    own, path = f"{little},{much}", tmp_path / "plan.json"
+    usual = ("--meetings", "20", "--json", path)
+    several = ("--engine", "2:embedded", "--engine", f"1:{own}", "--simulate", "--seconds", "3")
+    assert run("plan", *several, *usual) == 0
+    printed = capsys.readouterr().out
+    assert "Simulated, one engine of embedded: " in printed
+    assert "Simulated, one engine of little: " in printed
+    found = json.loads(path.read_bytes())
+    assert [one["languages"] for one in found["engines"]] == [2, 1]
+    rows = {row["name"]: row["value"] for row in found["plan"]["rows"]}
+    for languages, engine, name in ((2, "embedded", "embedded"), (1, own, "little")):
+        assert run("plan", "--engine", engine, "--languages", languages, *usual) == 0
+        alone = {row["name"]: row["value"] for row in json.loads(path.read_bytes())["plan"]["rows"]}
+        assert rows[f"engines of {name}"] == alone["engines"]
+        assert rows[f"final p95 of {name}"] == pytest.approx(alone["final p95"])
 
 
 def test_a_plan_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +114,17 @@ def test_a_simulation_without_its_package_names_the_command_to_install(
         (("--engine", "embedded", "--talk", "0"), "--talk must be above 0"),
         (("--engine", "embedded", "--words", "9-2"), "it must be a range"),
         ((), "--engine"),
+        (("--engine", "embedded", "--engine", "h200-4b"), "how many of the 3 languages embedded"),
+        (("--engine", "a.json", "--engine", "b.json"), "files of one engine are joined"),
+        (("--engine", "2:embedded", "--engine", "2:h200-4b"), "make 4 languages"),
+        (("--engine", "2:embedded", "--engine", "1:embedded"), "Two engines are called embedded"),
+        (
+            (
+                "--engine",
+                "0:embedded",
+            ),
+            "No such file",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_a_sentence(

@@ -11,10 +11,17 @@ together, which this queue does not know; the simulation does.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gateway.cli.plan.model.figures import TOKENS_A_WORD, CoreFigures, EngineFigures, RedisFigures
+from gateway.cli.plan.model.figures import (
+    TOKENS_A_WORD,
+    CoreFigures,
+    EngineFigures,
+    EngineShare,
+    RedisFigures,
+)
 from gateway.cli.plan.model.load import CaptionWork, MeetingLoad
 from gateway.core.scheduling.output_batching import BUSY as CORE_SHARE
 
@@ -111,14 +118,23 @@ def queue_of(engine: EngineFigures, jobs: float, tokens: float, share: float) ->
     )
 
 
+AddRow = Callable[[str, float, str, str], float]
+"""Adds a `CapacityRow`, and returns its value."""
+
+
 def capacity(
     load: MeetingLoad,
     work: CaptionWork,
-    engine: EngineFigures,
+    shares: Sequence[EngineShare],
     core: CoreFigures,
     redis: RedisFigures,
 ) -> CapacityPlan:
-    """Return the plan. Raises `ValueError` if one room is too much for the core that owns it."""
+    """Return the plan.
+
+    :param shares: engines that together make all languages of the load
+
+    Raises `ValueError` if one room is too much for the core that owns it.
+    """
     rows: list[CapacityRow] = []
     limits: list[str] = []
 
@@ -155,22 +171,11 @@ def capacity(
 
     # --- engines
     each = tokens / jobs
-    full = engine.alone(each) * engine.slower(engine.slots)
-    engines = row(
-        "engines",
-        math.ceil(jobs * full / engine.slots / ENGINE_SHARE),
-        "",
-        f"{rough(jobs)} jobs x {rough(full)} s with all slots in use / {engine.slots} slots /"
-        f" {ENGINE_SHARE}",
-    )
-    whole = work.words * TOKENS_A_WORD
-    alone = captions * engine.alone(whole) * engine.slower(engine.slots)
-    row(
-        "engines for finals",
-        math.ceil(alone / engine.slots / ENGINE_SHARE),
-        "",
-        "the same for finals alone: what is left when growing texts are left out in overload",
-    )
+    queues = []
+    for share in shares:
+        part = share.languages / load.languages
+        engines = _engines(row, share, work, captions * part, jobs * part, each)
+        queues.append((share, jobs * part / engines))
 
     # --- gateways
     shown = tokens * DELTAS[load.growing]
@@ -260,21 +265,61 @@ def capacity(
                 " divide rooms over several: run as many fleets, and let the proxy choose by room."
             )
 
-    # --- waits
-    share = work.words / work.made
-    queue = queue_of(engine, jobs / engines, each, share)
+    for share, got in queues:
+        _waits(row, share, work, got, each, growing=load.growing)
+    return CapacityPlan(rows=tuple(rows), limits=tuple(limits))
+
+
+def _engines(
+    row: AddRow, share: EngineShare, work: CaptionWork, captions: float, jobs: float, each: float
+) -> float:
+    """Add how many engines of a kind are needed, and return it.
+
+    :param captions: a second, all in languages of this engine
+    :param jobs: a second, for these
+    :param each: tokens of a job
+    """
+    engine = share.figures
+    full = engine.alone(each) * engine.slower(engine.slots)
+    whole = work.words * TOKENS_A_WORD
+    alone = captions * engine.alone(whole) * engine.slower(engine.slots)
+    needed = row(
+        f"engines{share.label}",
+        math.ceil(jobs * full / engine.slots / ENGINE_SHARE),
+        "",
+        f"{rough(jobs)} jobs x {rough(full)} s with all slots in use / {engine.slots} slots /"
+        f" {ENGINE_SHARE}",
+    )
     row(
-        "use of slots",
+        f"engines for finals{share.label}",
+        math.ceil(alone / engine.slots / ENGINE_SHARE),
+        "",
+        "the same for finals alone: what is left when growing texts are left out in overload",
+    )
+    return needed
+
+
+def _waits(
+    row: AddRow, share: EngineShare, work: CaptionWork, jobs: float, each: float, *, growing: bool
+) -> None:
+    """Add the use of an engine, and how long its captions take.
+
+    :param jobs: that one engine gets a second
+    :param each: tokens of a job
+    """
+    engine = share.figures
+    queue = queue_of(engine, jobs, each, work.words / work.made)
+    row(
+        f"use of slots{share.label}",
         queue.running / engine.slots,
         "",
-        f"{rough(jobs / engines)} jobs of an engine x {rough(queue.service)} s each /"
-        f" {engine.slots}",
+        f"{rough(jobs)} jobs of an engine x {rough(queue.service)} s each / {engine.slots}",
     )
     slow = engine.slower(queue.running)
     for quantile in (0.5, 0.95):
-        wait = queue.wait(quantile, final=not load.growing)
+        wait = queue.wait(quantile, final=not growing)
         row(
-            f"first text p{100 * quantile:.0f}",
+            f"first text p{100 * quantile:.0f}{share.label}",
             1000 * wait + engine.first_ms * slow,
             "ms",
             f"{1000 * wait:.0f} ms in the queue + {engine.first_ms:g} ms x {slow:.1f} with others",
@@ -283,12 +328,11 @@ def capacity(
         wait = queue.wait(quantile, final=True)
         made = engine.alone(words * TOKENS_A_WORD) * slow
         row(
-            f"final p{100 * quantile:.0f}",
+            f"final p{100 * quantile:.0f}{share.label}",
             1000 * (wait + made),
             "ms",
             f"{1000 * wait:.0f} ms in the queue + {1000 * made:.0f} ms for {words:.0f} words",
         )
-    return CapacityPlan(rows=tuple(rows), limits=tuple(limits))
 
 
 def rough(value: float) -> str:

@@ -49,6 +49,21 @@ class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
         return 1 + (full - 1) * (min(max(running, 1.0), self.slots) - 1) / (self.slots - 1)
 
 
+class EngineShare(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the engines of a plan, and its share of the work."""
+
+    figures: EngineFigures
+    languages: int
+    """Languages of each meeting that it translates into."""
+    name: str = ""
+    """Name among several engines; empty for the only one."""
+
+    @property
+    def label(self) -> str:
+        """The end of the names of its rows."""
+        return f" of {self.name}" if self.name else ""
+
+
 class CoreFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The CPU time of a gateway process."""
 

@@ -5,7 +5,7 @@ Owns: the table, and which figures stand in it. Must not know: formulas, files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.cli.plan.model.capacity import CapacityPlan, rough
@@ -23,7 +23,7 @@ MEANT = (
 
 def text(
     plan: CapacityPlan,
-    simulated: SimulationReport | None,
+    simulated: Mapping[str, SimulationReport],
     sources: Sequence[str],
     *,
     explain: bool,
@@ -31,6 +31,7 @@ def text(
 ) -> str:
     """Return the report.
 
+    :param simulated: one report for each engine that was simulated, by the end of its rows' names
     :param sources: of the figures, for ``explain``
     :param explain: whether formulas and sources are printed
     :param width: letters of a line; None: any number
@@ -39,21 +40,20 @@ def text(
         parts = [table.pairs([(f"{row.name}: {row.text}", row.how) for row in plan.rows], width)]
     else:
         parts = [table.pairs([(row.name, row.text) for row in plan.rows], width)]
-    if simulated is not None:
-        parts.append(_simulated(simulated, width))
+    parts += [_simulated(label, found, width) for label, found in simulated.items()]
     parts += ["\n".join(table.prose(line, width) for line in (MEANT, *plan.limits))]
     if explain:
         parts.append("\n".join(table.prose(f"Figures: {one}", width) for one in sources))
     return "\n\n".join(parts)
 
 
-def _simulated(found: SimulationReport, width: int | None) -> str:
+def _simulated(label: str, found: SimulationReport, width: int | None) -> str:
     rows = [
         (name, *(f"{rough(value)} ms" for value in (times.p50, times.p95)))
         for name, times in (("first text", found.first), ("final", found.final))
     ]
     head = (
-        f"Simulated, one engine: {found.utterances} utterances, {found.refused} refused;"
+        f"Simulated, one engine{label}: {found.utterances} utterances, {found.refused} refused;"
         f" {rough(found.captions_s)} captions a second, {rough(found.partials)} growing texts each;"
         f" finals wait {rough(found.queue)} ms for {rough(found.engine)} ms in the engine"
     )

@@ -22,7 +22,12 @@ from msgspec.structs import replace
 from gateway.cli.loadtest.model import script
 from gateway.cli.loadtest.model.plan import Plan
 from gateway.cli.plan.model.capacity import DELTAS, CapacityPlan
-from gateway.cli.plan.model.figures import TOKENS_A_WORD, CoreFigures, EngineFigures
+from gateway.cli.plan.model.figures import (
+    TOKENS_A_WORD,
+    CoreFigures,
+    EngineFigures,
+    EngineShare,
+)
 from gateway.cli.plan.model.load import CommittedWords, MeetingLoad, SourceText
 from gateway.cli.report.stats import Histogram, Summary, mean
 from gateway.core.scheduling.overload import OverloadMonitor
@@ -283,23 +288,27 @@ class Simulation:
 def of_share(
     load: MeetingLoad,
     planned: CapacityPlan,
-    engine: EngineFigures,
+    part: EngineShare,
     core: CoreFigures,
     seconds: float,
     speech: Callable[[Plan], Iterable[Iterable[SourceText]]],
 ) -> SimulationReport:
     """Return the simulation of one engine and its share of the meetings of a plan.
 
-    A meeting that needs several engines has them as one with the slots of all.
+    A meeting that needs several copies of an engine has them as one with the slots of all.
 
+    :param part: the engine, and the languages of a meeting that it makes
     :param speech: returns what is said in a plan, see `Simulation`
     """
-    meetings = math.ceil(load.meetings / planned["engines"])
+    engines = planned[f"engines{part.label}"]
+    meetings = math.ceil(load.meetings / engines)
     share = meetings / load.meetings
-    engines = max(1, round(planned["engines"] * share))
+    engines = max(1, round(engines * share))
+    engine = part.figures
     engine = replace(engine, slots=engine.slots * engines, tokens_s=engine.tokens_s * engines)
     here = load.readers / planned["processes of a room"]
-    plan = load.plan(planned["utterances"] * share, seconds, meetings)
+    made = replace(load, languages=part.languages)
+    plan = made.plan(planned["utterances"] * share, seconds, meetings)
     return Simulation(
         plan,
         speech(plan),

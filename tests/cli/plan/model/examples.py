@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.cli.plan.model.capacity import CapacityPlan, capacity
-from gateway.cli.plan.model.figures import REDIS, CoreFigures, EngineFigures
+from gateway.cli.plan.model.figures import REDIS, CoreFigures, EngineFigures, EngineShare
 from gateway.cli.plan.model.load import CaptionWork, MeetingLoad
 
 WORK = CaptionWork(parts=1.0, words=16.0, typical=14.0, long=36.0, partials=4.0, made=48.0)
@@ -24,4 +24,10 @@ def planned(
     core: CoreFigures = CORE,
 ) -> CapacityPlan:
     """Return the plan of a load."""
-    return capacity(load or MeetingLoad(), work, figures or engine(), core, REDIS)
+    load = load or MeetingLoad()
+    return capacity(load, work, [whole(load, figures)], core, REDIS)
+
+
+def whole(load: MeetingLoad, figures: EngineFigures | None = None) -> EngineShare:
+    """Return the only engine of a plan."""
+    return EngineShare(figures=figures or engine(), languages=load.languages)

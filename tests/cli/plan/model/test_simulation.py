@@ -11,7 +11,7 @@ from gateway.cli.plan.command import speech
 from gateway.cli.plan.model.load import MeetingLoad
 from gateway.cli.plan.model.simulation import Simulation, SimulationReport, of_share
 from gateway.limits import Limits
-from tests.cli.plan.model.examples import CORE, engine, planned
+from tests.cli.plan.model.examples import CORE, engine, planned, whole
 
 ROOMY = Limits(stretch=1e6, queue=100_000)
 """Limits with which nothing is an overload."""
@@ -87,7 +87,7 @@ def test_one_engine_and_its_share_of_a_plan_are_simulated(meetings: int) -> None
     figures = engine(slots=2, tokens_s=60)
     plan = planned(load, figures=figures)
     assert plan["engines"] > 1
-    found = of_share(load, plan, figures, CORE, 20.0, speech)
+    found = of_share(load, plan, whole(load, figures), CORE, 20.0, speech)
     share = 1.0 if meetings == 1 else 1 / plan["engines"]
     assert found.utterances == pytest.approx(20 * plan["utterances"] * share, rel=0.9)
     assert found.captions_s > 0
