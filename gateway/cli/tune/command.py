@@ -15,17 +15,20 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from gateway.cli.console.args import URL, count, positive, tags
 from gateway.cli.console.extra import need
 from gateway.cli.console.files import check_outputs, read_text, write_json
 from gateway.cli.console.terminal import columns
 from gateway.errors import EngineFault
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import EngineTable, Settings, SettingsError, engines
 from gateway.text import languages
 
 if TYPE_CHECKING:
     from gateway.cli.tune.model.load import Load
     from gateway.core.base.model import Model
+    from gateway.engines.base.engine import Engine
 
 EVERY_S = 1.0
 """Seconds between two scrapes."""
@@ -76,6 +79,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     some: dict[str, Any] = {"dest": "values", "metavar": "SETTING=N[,N]", "help": values}
     add("--try", type=_values, action="append", default=[], **some)
+    table = "tune only the [[engine]] table of this name; default: one after the other"
+    add("--table", metavar="NAME", help=table)
     add("--json", metavar="FILE", help="write all results as JSON")
     toml = "write the settings found, for gateway serve --config"
     add("--toml", metavar="FILE", help=toml)
@@ -100,12 +105,14 @@ def run(
 
     from gateway.cli.tune.model import load as loads
     from gateway.cli.tune.model import steps
-    from gateway.cli.tune.sweep import Sweep, tunable
+    from gateway.cli.tune.sweep import Sweep, searches
+    from gateway.engines.wrappers.routed import EngineRoute
 
     need("picows", "gateway tune")
     check_outputs((args.json, args.toml, args.keep))
-    wanted = tunable(settings, dict(args.values))
-    engine, profile = asyncio.run(_known(settings))
+    wanted = searches(_tables(settings, args.table), dict(args.values))
+    tables = tuple(table for table, _ in wanted) if settings.engines else ()
+    profile = asyncio.run(_known(replace(settings, engines=tables))).profile
     load = _load(args, profile, key=key, note=note)
     forced = False
     try:
@@ -119,39 +126,68 @@ def run(
     note(f"{load.told}; into {', '.join(to)}")
     if load.few:
         note(load.few)
-    sweep = Sweep(settings, load, to, say=note)
     status = 0
+    found: list[steps.TuneReport] = []
     factory = uvicorn.Config(_known, loop=settings.loop, log_config=None).get_loop_factory()
-    try:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(sweep.run(wanted))
-    except KeyboardInterrupt:
-        status = 130
-    except (EngineFault, OSError) as fault:
-        # With no result at all the fault is the answer; else the results are worth printing.
-        if not sweep.tried:
-            raise
-        note(f"The search ends early: {fault}")
-        status = 1
-    if sweep.tried:
-        found = steps.made(engine, load, sweep.tried, forced=forced)
-        out(steps.text(found, columns(sys.stdout)))
-        if args.json:
-            write_json(args.json, found)
-        if args.toml:
-            Path(args.toml).write_text(found.toml, encoding="utf-8")
+    for table, values in wanted:
+        engine = asyncio.run(_known(table.settings))
+        name, own, part = None, to, load
+        if settings.engines:
+            name = str(table.name)
+            # Pairs that take two steps are left out: the load does not say how many there are.
+            route = EngineRoute(name, engine, pairs=table.pairs)
+            own = tuple(lang for lang in to if route.takes(load.plan.source, lang))
+            if not own:
+                note(f"{name} is not tuned: it has no pair of this load (--from, --to).")
+                continue
+            part = replace(load, told=f"{load.told}; into {', '.join(own)}")
+            note(f"{name}: {engine.name}, into {', '.join(own)}")
+        sweep = Sweep(table.settings, part, own, say=note)
+        try:
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(sweep.run(values))
+        except KeyboardInterrupt:
+            status = 130
+        except (EngineFault, OSError) as fault:
+            # With no result at all the fault is the answer; else the results are worth printing.
+            if not sweep.tried and name is None:
+                raise
+            note(f"The search ends early: {fault}")
+            status = 1
+        if sweep.tried:
+            report = steps.made(engine.name, part, sweep.tried, forced=forced, table=name)
+            out("\n" * bool(found) + steps.text(report, columns(sys.stdout)))
+            found.append(report)
+        if status == 130:
+            break
+    if not found and not status:
+        raise ValueError("No engine has a pair of this load. Name languages: --from and --to.")
+    if args.json and found:
+        write_json(args.json, found if settings.engines and not args.table else found[0])
+    if args.toml and found:
+        Path(args.toml).write_text("\n".join(one.toml for one in found), encoding="utf-8")
     return status
 
 
-async def _known(settings: Settings) -> tuple[str, Model]:
-    """Return name and profile of the engine, without loading its model."""
+def _tables(settings: Settings, name: str | None) -> Sequence[EngineTable]:
+    """Return the engines to tune. Raises `SettingsError` if ``name`` is none of theirs."""
+    tables = engines(settings)
+    named = [table for table in tables if name in (None, table.name)]
+    if not named:
+        raise SettingsError(
+            f"There is no engine {name!r}. The configuration has:"
+            f" {', '.join(str(table.name) for table in tables)}."
+        )
+    return named
+
+
+async def _known(settings: Settings) -> Engine:
+    """Return an engine with its name and profile, without loading its model. It is closed."""
     from gateway.engines.registry import build
 
     engine = build(settings)
-    try:
-        return engine.name, engine.profile
-    finally:
-        await engine.aclose()
+    await engine.aclose()
+    return engine
 
 
 def _load(

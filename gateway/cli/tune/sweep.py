@@ -32,7 +32,7 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import EngineTable, Settings, SettingsError
 
 HELD = "max_num_seqs"
 """Setting of jobs at once to which the gateway can hold a running engine: one start is enough."""
@@ -61,18 +61,12 @@ slow would look quick.
 def tunable(
     settings: Settings, given: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the settings that this engine can be tuned by, with rising values.
+    """Return the settings that one engine can be tuned by, with rising values.
 
     :param given: only these settings, with these values
 
     Raises `SettingsError` for a setting that the engine cannot be tuned by.
     """
-    if settings.engines:
-        raise SettingsError(
-            "gateway tune measures one engine, and the configuration has [[engine]] tables. Tune"
-            " them one by one: give the settings of one table as flags, beginning with --engine,"
-            " which replaces all tables, and leave out name, pairs and weight."
-        )
     found: dict[str, tuple[int, ...]] = {HELD: PLACES}
     if settings.engine == "ctranslate2":
         cpus = _cpus()
@@ -86,6 +80,29 @@ def tunable(
             f" {' and '.join(found)}."
         )
     return {name: tuple(sorted(given[name])) for name in found if name in given} if given else found
+
+
+def searches(
+    tables: Sequence[EngineTable], given: Mapping[str, Sequence[int]]
+) -> list[tuple[EngineTable, dict[str, tuple[int, ...]]]]:
+    """Return the engines to tune, each with its settings as `tunable` returns them.
+
+    :param given: only these settings, with these values; engines that have none are left out
+
+    Raises `SettingsError` for a setting that no engine can be tuned by.
+    """
+    if len(tables) == 1:
+        return [(tables[0], tunable(tables[0].settings, given))]
+    found = [(table, tunable(table.settings)) for table in tables]
+    known = sorted({name for _, own in found for name in own})
+    if unknown := [name for name in given if name not in known]:
+        raise SettingsError(
+            f"No engine is tuned by {unknown[0]}. These settings can be: {', '.join(known)}."
+        )
+    if not given:
+        return found
+    named = [(table, {name: given[name] for name in own if name in given}) for table, own in found]
+    return [(table, tunable(table.settings, own)) for table, own in named if own]
 
 
 class LimitedEngine(EngineWrapper):

@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from gateway.errors import EngineFault
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.settings import loading
+from gateway.settings.catalogue import Settings
 from tests.cli.tune.model.test_steps import figures
 from tests.support import command as command_line
 from tests.support.live import Live, in_thread
@@ -113,6 +115,91 @@ def test_the_embedded_model_is_tuned_on_a_laptop(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "ctranslate2:embedded" in out
     assert any(f"\nbatch = {value}" in out for value in (1, 8))
+
+
+# --- several engines -----------------------------------------------------------------------------
+
+
+TABLES = """
+[[engine]]
+name = "german"
+engine = "scripted"
+pairs = [["en", "de"]]
+[[engine]]
+name = "日本語"
+engine = "scripted"
+pairs = [["en", "ja"], ["ja", "en"]]
+max_num_seqs = 8
+"""
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> list[object]:
+    """Return the flags of a configuration with several engines, and of a short search."""
+    path = tmp_path / "gateway.toml"
+    path.write_text(TABLES, "utf-8")
+    return ["--config", path, "--describe", f"{MEETING}, 2 languages", *QUICK[:4]]
+
+
+@pytest.mark.usefixtures("made_up")
+def test_several_engines_are_tuned_one_after_the_other_with_their_part_of_the_load(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tables: list[object]
+) -> None:
+    names = {name: tmp_path / f"out.{name}" for name in ("json", "toml")}
+    flags = [flag for name, path in names.items() for flag in (f"--{name}", path)]
+    assert tune(*tables, "--to", "de,ja", *flags) == 0
+    out, err = capsys.readouterr()
+    assert "# german: scripted, into de" in err and "# 日本語: scripted, into ja" in err
+    assert [one["engine"] for one in json.loads(names["json"].read_bytes())] == [
+        "german (scripted)",
+        "日本語 (scripted)",
+    ]
+    found = tomllib.loads(names["toml"].read_text("utf-8"))["engine"]
+    assert [one["name"] for one in found] == ["german", "日本語"]
+    assert all(one["max_num_seqs"] in (2, 4) for one in found)
+    assert '[[engine]]\nname = "german"\nmax_num_seqs = ' in out
+
+
+@pytest.mark.usefixtures("made_up")
+def test_one_of_several_engines_is_tuned_by_its_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tables: list[object]
+) -> None:
+    path = tmp_path / "out.json"
+    more = ("--describe", MEETING, "--table", "日本語", "--json", path)
+    assert tune(*tables, *more) == 0
+    assert json.loads(path.read_bytes())["engine"] == "日本語 (scripted)"
+    assert "german" not in capsys.readouterr().err
+    assert (
+        "There is no engine 'french'. The configuration has: german, 日本語."
+        in fails(capsys, *tables, "--table", "french")[1]
+    )
+
+
+@pytest.mark.usefixtures("made_up")
+def test_an_engine_without_a_pair_of_the_load_is_left_out(
+    capsys: pytest.CaptureFixture[str], tables: list[object]
+) -> None:
+    assert tune(*tables, "--describe", MEETING, "--to", "de") == 0
+    out, err = capsys.readouterr()
+    assert "日本語 is not tuned: it has no pair of this load" in err
+    assert out.count("[[engine]]") == 1
+
+
+def test_an_engine_that_fails_does_not_keep_the_others_from_being_tuned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tables: list[object]
+) -> None:
+    async def measure(engine: object, settings: Settings, *_: object) -> Figures:
+        if settings.max_num_seqs == 8:
+            return figures(running=16)
+        raise EngineFault("The model is gone.")
+
+    defaults = sweep.Sweep.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "measure", measure)
+    assert tune(*tables, "--to", "de,ja") == 1
+    out, err = capsys.readouterr()
+    assert "The search ends early: The model is gone." in err
+    assert 'name = "日本語"' in out
 
 
 # --- where loads come from -----------------------------------------------------------------------

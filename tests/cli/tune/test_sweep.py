@@ -12,7 +12,7 @@ from gateway.cli.report.text import lines
 from gateway.cli.tune import sweep
 from gateway.cli.tune.model.load import Load, described
 from gateway.cli.tune.model.steps import Figures
-from gateway.cli.tune.sweep import HELD, LimitedEngine, Sweep, measure, tunable
+from gateway.cli.tune.sweep import HELD, LimitedEngine, Sweep, measure, searches, tunable
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
@@ -185,10 +185,16 @@ def test_only_the_given_settings_and_values_are_tried() -> None:
         tunable(Settings(), {"max_num_seqs": (1,)})
 
 
-def test_several_engines_are_refused_with_the_way_to_tune_one_of_them() -> None:
-    tables = (EngineTable(settings=SCRIPTED), EngineTable(settings=Settings()))
-    with pytest.raises(SettingsError, match="settings of one table as flags"):
-        tunable(Settings(engines=tables))
+def test_each_of_several_engines_is_tuned_by_the_given_settings_that_it_has() -> None:
+    one, two = EngineTable(settings=SCRIPTED), EngineTable(settings=Settings())
+    assert [list(own) for _, own in searches((one, two), {})] == [
+        ["max_num_seqs"],
+        ["batch", "inter_threads"],
+    ]
+    assert searches((one, two), {"batch": (4, 2)}) == [(two, {"batch": (2, 4)})]
+    assert searches((two,), {"batch": (4, 2)}) == [(two, {"batch": (2, 4)})]
+    with pytest.raises(SettingsError, match="No engine is tuned by bathc.*max_num_seqs"):
+        searches((one, two), {"bathc": (1,)})
 
 
 # --- one step, for real --------------------------------------------------------------------------

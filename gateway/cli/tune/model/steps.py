@@ -174,9 +174,17 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
     toml: str
 
 
-def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = False) -> TuneReport:
+def made(
+    engine: str,
+    load: Load,
+    tried: Sequence[Tried],
+    *,
+    forced: bool = False,
+    table: str | None = None,
+) -> TuneReport:
     """Return the report of a search.
 
+    :param table: name of the ``[[engine]]`` table that was tuned; None if there are none
     :param tried: at least one, each with at least one step
     :param forced: whether the load was uniform and ``--force-uniform`` was given
     """
@@ -185,9 +193,16 @@ def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = Fals
         warnings.append("The load is uniform: its texts are of one length, unlike speech.")
     recommended = {one.setting: one.best for one in tried}
     lines = [f"# Found by gateway tune with {engine}.", f"# Load: {load.told}."]
+    if table is not None:
+        # A file of these lines alone would start other engines.
+        lines += [
+            "# Copy the values into the table of this name.",
+            "[[engine]]",
+            f'name = "{table}"',
+        ]
     lines += [f"{name} = {value}" for name, value in recommended.items()]
     return TuneReport(
-        engine=engine,
+        engine=engine if table is None else f"{table} ({engine})",
         load=load.told,
         seconds=load.plan.seconds,
         tried=tuple(tried),
