@@ -21,6 +21,7 @@ from prometheus_client.core import (
 
 from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.engines.base.engine import Health, parts
+from gateway.errors import ErrorCode
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.server.access.authenticator import Authenticator
@@ -34,6 +35,24 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 
 
 CHARACTERS = (5, 10, 20, 30, 45, 70, 100, 150, 225, 350, 500, 750, 1_000, 1_500, 2_000)
 """Buckets for lengths of texts, in characters: from a word to two minutes of speech."""
+
+
+ENDS = (
+    *(("final", by) for by in ("mt", "same")),
+    *(("failed", code.value) for code in (
+        ErrorCode.BUSY, ErrorCode.REJECTED, ErrorCode.ENGINE_UNAVAILABLE, ErrorCode.TIMEOUT,
+        ErrorCode.INTERNAL,
+    )),
+    *(("cancelled", was) for was in ("queued", "running")),
+)  # fmt: skip
+"""Ends of captions that are exported from the start. A series that begins with its first event
+hides this event from the function `rate` of Prometheus."""
+
+REFUSALS = ("queue", "seat")
+"""Reasons of `OverloadMonitor.refused`, all exported from the start."""
+
+TURNED_AWAY = (ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.UNAUTHENTICATED)
+"""Errors of `Authenticator.refused` that are exported from the start."""
 
 
 class Metrics:
@@ -57,6 +76,8 @@ class Metrics:
             ("outcome", "by"),
             registry=self.registry,
         )
+        for outcome, by in ENDS:
+            self._captions.labels(outcome, by)
         self._flags = Count(
             "gateway_caption_flags",
             "Finished captions with a flag: a doubt of a guard, or made in two steps.",
@@ -191,8 +212,8 @@ class _HubCollector:
             "Utterances refused as busy. why: queue (it is full) or seat (too many rooms).",
             labels=["why"],
         )
-        for why, count in sorted(hub.load.refused.copy().items()):
-            refused.add_metric([why], count)
+        for why in REFUSALS:
+            refused.add_metric([why], hub.load.refused[why])
         yield refused
         jobs = CounterMetricFamily(
             "gateway_jobs", "Jobs given to the engine, by priority.", labels=["priority"]
@@ -272,7 +293,8 @@ class _AuthenticatorCollector:
             "Sockets and requests that were refused, by the code of the error.",
             labels=["code"],
         )
-        for code, count in sorted(self._authenticator.refused.items()):
+        counts = dict.fromkeys(TURNED_AWAY, 0) | self._authenticator.refused.copy()
+        for code, count in sorted(counts.items()):
             refused.add_metric([code], count)
         yield refused
 

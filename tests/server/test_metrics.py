@@ -91,6 +91,16 @@ def test_every_metric_is_in_the_table_and_every_row_of_it_is_exported(
             assert meaning == metric.documentation, name
 
 
+def test_ends_and_refusals_are_exported_before_the_first_of_them() -> None:
+    """A series that begins with its first event hides it from `rate`."""
+    app = create_app(build(Settings(engine="scripted")), authenticator=Authenticator(Limits()))
+    text = app.state.metrics.expose().decode()
+    assert 'gateway_captions_total{by="mt",outcome="final"} 0.0' in text
+    assert 'gateway_captions_total{by="timeout",outcome="failed"} 0.0' in text
+    assert 'gateway_refused_total{why="queue"} 0.0' in text
+    assert 'gateway_turned_away_total{code="unauthenticated"} 0.0' in text
+
+
 def test_the_times_at_which_metrics_were_created_are_not_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
