@@ -58,7 +58,10 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     built = []
     for table in settings.engines:
         # The others go on while one of them is tried again.
-        engine, supervisor = _with_fallback(table.settings, counts, insist=True)
+        try:
+            engine, supervisor = _with_fallback(table.settings, counts, insist=True)
+        except EngineFault as fault:
+            raise EngineFault(f"The engine {table.name}: {fault}") from fault
         route = EngineRoute(str(table.name), engine, pairs=table.pairs, weight=table.weight)
         built.append((route, supervisor))
         _check_pairs(route, table)

@@ -67,6 +67,8 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
         file = _flat(_toml(Path(str(path)).expanduser()))
         if isinstance(file.get("engine"), list):
             tables = file.pop("engine")
+        elif isinstance(file.get("engine"), dict):
+            raise SettingsError(f"{path}: write [[engine]], with two brackets, for each engine.")
         for key in file:
             if key not in settings:
                 refuse_removed(key, f"{key} in {path}")
@@ -135,7 +137,10 @@ def _engines(
     for number, given in enumerate(tables, 1):
         where = f"[[engine]] {number} in {path}"
         if unknown := next((key for key in given if key not in rows), None):
-            raise SettingsError(f"{where}: there is no key {unknown!r}.{near(unknown, rows)}")
+            hint = near(unknown, rows)
+            if unknown in table():
+                hint = " It is a setting of the whole gateway: move it above the tables."
+            raise SettingsError(f"{where}: there is no key {unknown!r}.{hint}")
         values = {key: rows[key].read(value, f"{key} of {where}") for key, value in given.items()}
         own = {key: values.pop(key) for key in ("name", "pairs", "weight") if key in values}
         merged = msgspec.structs.replace(settings, **values)
@@ -145,7 +150,12 @@ def _engines(
             name = next(one for one in names if one not in engines)
         elif name in engines:
             raise SettingsError(f"{where}: another engine is called {name!r}, too.")
-        if own.get("pairs") is not None:
+        if "pairs" in own:
+            if not own["pairs"]:
+                raise SettingsError(
+                    f"pairs of {where} are empty, so this engine would get no job. Leave them out"
+                    " to give it all pairs of its model."
+                )
             own["pairs"] = tuple(_pair(pair, where) for pair in own["pairs"])
         engines[name] = EngineTable(name=name, settings=merged, **own)
         origins |= {f"engine.{name}.{key}": where for key in given}
@@ -207,7 +217,10 @@ def _toml(path: Path) -> dict[str, Any]:
     except OSError as exc:
         raise SettingsError(f"{path} cannot be read: {exc.strerror}. Check --config.") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise SettingsError(f"{path} is not TOML: {exc}.") from exc
+        # TOML allows one of the two, and its error names neither.
+        both = "overwrite" in str(exc) and "[[engine]]" in path.read_text(encoding="utf-8")
+        hint = " Write `engine = ...` inside of each [[engine]] table." if both else ""
+        raise SettingsError(f"{path} is not TOML: {exc}.{hint}") from exc
 
 
 def _flat(file: Mapping[str, Any]) -> dict[str, Any]:

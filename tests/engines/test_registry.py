@@ -278,6 +278,11 @@ def test_a_pair_that_the_model_of_its_engine_lacks_is_refused(
         several(table)
 
 
+def test_a_fault_of_one_of_several_engines_names_it() -> None:
+    with pytest.raises(EngineFault, match="^The engine 東京: The openai engine needs the address"):
+        several(EngineTable(name="東京", settings=Settings(engine="openai")))
+
+
 def test_the_pairs_of_a_model_server_are_known_when_it_has_started() -> None:
     there = Settings(engine="openai", openai_url="http://127.0.0.1:1/v1")
     engine = several(EngineTable(name="far", pairs=(("en", "tlh"),), settings=there))

@@ -283,7 +283,12 @@ def test_a_flag_or_variable_that_names_an_engine_replaces_all_tables(
     ("tables", "says"),
     [
         ("modle = 'x'", "[[engine]] 1 in {}: there is no key 'modle'. Did you mean model?"),
-        ("port = 1", "[[engine]] 1 in {}: there is no key 'port'."),
+        (
+            "port = 1",
+            "[[engine]] 1 in {}: there is no key 'port'. It is a setting of the whole gateway: move"
+            " it above the tables.",
+        ),
+        ("pairs = []", "pairs of [[engine]] 1 in {} are empty, so this engine would get no job."),
         ("weight = 0", "weight of [[engine]] 1 in {} cannot be 0: it is a number above 0 to 1000."),
         ("pairs = ['en-de']", "pairs of [[engine]] 1 in {} cannot be ['en-de']: "),
         ("pairs = [['en', '?']]", "pairs of [[engine]] 1 in {}: `?` is not a language tag."),
@@ -297,6 +302,26 @@ def test_a_fault_in_an_engine_table_is_named_with_its_place(
     with pytest.raises(SettingsError) as caught:
         load({"config": config}, {})
     assert str(caught.value).startswith(says.format(config))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[engine]\nname = 'a'", "{}: write [[engine]], with two brackets, for each engine."),
+        (
+            "engine = 'scripted'\n[[engine]]\nname = 'a'",
+            "{} is not TOML: Cannot overwrite a value (at line 2, column 9). Write"
+            " `engine = ...` inside of each [[engine]] table.",
+        ),
+    ],
+)
+def test_engine_tables_that_are_written_wrongly_are_refused_with_the_right_way(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    config = write(tmp_path / "g.toml", f"{text}\n")
+    with pytest.raises(SettingsError) as caught:
+        load({"config": config}, {})
+    assert str(caught.value) == says.format(config)
 
 
 def test_the_examples_of_the_guide_to_several_engines_can_be_loaded(tmp_path: Path) -> None:
