@@ -38,13 +38,20 @@ SETTLE_S = 20.0
 
 async def main(args: argparse.Namespace) -> int:
     """Run the fleet and its meeting; return the exit status."""
+    task = asyncio.current_task()
+    assert task is not None, "it runs in a loop"
+    # The default action would leave the processes of the fleet behind.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
         fleet = Fleet(Path(folder), gateways=args.gateways, flags=args.flags)
         try:
             print(f"Starting Redis, {args.gateways} gateways and HAProxy ...", flush=True)
             await fleet.start()
             print(f"The fleet is at {fleet.url} (certificate: {fleet.certificate}).")
+            print(f"Gateways: {', '.join(gateway.http for gateway in fleet.gateways)}", flush=True)
             if args.serve:
+                page = f"{fleet.url.replace('wss:', 'https:')}/?room={ROOM}"
+                print(f"Open {page} and accept its certificate, or /?room={ROOM} of any gateway.")
                 print("Stop it with Ctrl+C.", flush=True)
                 await asyncio.Event().wait()
             return await play(fleet, args)
@@ -187,3 +194,5 @@ if __name__ == "__main__":
         sys.exit(str(exc))
     except KeyboardInterrupt:
         sys.exit(130)
+    except asyncio.CancelledError:  # SIGTERM
+        sys.exit(143)
