@@ -32,7 +32,13 @@ class Signer:
     """A signer with one secret key. Processes that share the key accept each other's tokens."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self.key = key
+        self._former: bytes | None = None
+
+    def replace(self, key: bytes) -> None:
+        """Sign with another key from now on. Tokens of the key before stay valid."""
+        if key != self.key:
+            self._former, self.key = self.key, key
 
     def sign(self, kind: str, payload: object, until: float) -> str:
         """Return a token that is valid for one purpose, for a limited time.
@@ -42,7 +48,7 @@ class Signer:
         :param until: expiry in seconds of the Unix clock
         """
         body = msgspec.msgpack.encode((kind, until, payload))
-        return f"{_text(body)}.{_text(self._signature(body))}"
+        return f"{_text(body)}.{_text(_signature(body, self.key))}"
 
     def read(self, kind: str, token: str, payload_type: type[T], now: float) -> T:
         """Return the payload of a token. Raises `ClientFault` (``unauthenticated``).
@@ -57,7 +63,8 @@ class Signer:
             body, signature = (urlsafe_b64decode(half + "==") for half in token.split("."))
         except ValueError:  # base64 raises it too
             raise _refused("it is not one of this gateway's") from None
-        if not hmac.compare_digest(signature, self._signature(body)):
+        keys = (self.key,) if self._former is None else (self.key, self._former)
+        if not any(hmac.compare_digest(signature, _signature(body, key)) for key in keys):
             # Without a store or the setting `signing_key`, a restart makes a new key.
             raise _refused("it is not one of this gateway's, or from before it was restarted")
         try:
@@ -72,8 +79,9 @@ class Signer:
             raise _refused("it has expired")
         return payload
 
-    def _signature(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, hashlib.sha256)[:SIGNATURE_BYTES]
+
+def _signature(body: bytes, key: bytes) -> bytes:
+    return hmac.digest(key, body, hashlib.sha256)[:SIGNATURE_BYTES]
 
 
 def _refused(why: str) -> ClientFault:

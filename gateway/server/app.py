@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from gateway.auth.origin import AllowedOrigins
-from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError, redacted
@@ -41,7 +40,7 @@ from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.options import TextOptions
 from gateway.server.telemetry.start import start as start_telemetry
-from gateway.storage.base import KEY_BYTES, Store
+from gateway.storage.base import Store
 
 if TYPE_CHECKING:
     from gateway.server.telemetry.providers import Telemetry
@@ -158,7 +157,7 @@ def create_app(
         if hub.fleet is not None:
             await hub.fleet.link.start()
         if authenticator.signer_is_random:
-            authenticator.signer = hub.signer = await _shared_signer(hub)
+            await _share_signing_key(hub)
 
         async def watch_keys() -> None:
             await authenticator.watch_keys(lambda: hub.review(authenticator.confirm))
@@ -345,18 +344,18 @@ class _SecurityHeaders:
         await self.app(scope, receive, with_headers)
 
 
-async def _shared_signer(hub: Hub) -> Signer:
-    """Return the signer of the store or of the fleet, which accepts tokens from before a restart
-    and from other processes; that of the hub if there is none, or if it cannot be read.
+async def _share_signing_key(hub: Hub) -> None:
+    """Sign with the key of the fleet or of the store, if there is one.
+
+    Tokens of other gateways and from before a restart are then valid.
     """
-    try:
-        if hub.fleet is not None:
-            return Signer(await hub.fleet.link.key(KEY_BYTES))
-        if hub.store is not None:
-            return Signer(await hub.store.key())
-    except GatewayError as fault:
-        log.error("Resume tokens will not outlive this process: %s", fault)
-    return hub.signer
+    if hub.fleet is not None:
+        await hub.fleet.share_key()
+    elif hub.store is not None:
+        try:
+            hub.signer.replace(await hub.store.key())
+        except GatewayError as fault:
+            log.error("Resume tokens will not outlive this process: %s", fault)
 
 
 class _OriginMiddleware:

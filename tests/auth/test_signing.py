@@ -81,5 +81,18 @@ def test_a_token_of_another_gateway_is_refused() -> None:
     assert "not one of this gateway's" in refused(token)
 
 
+def test_tokens_of_the_key_before_stay_valid_after_one_replacement() -> None:
+    own = Signer(b"own")
+    before = own.sign("ticket", Place("demo", 1), NOW + 60)
+    own.replace(b"own")
+    own.replace(b"shared")
+    after = own.sign("ticket", Place("demo", 2), NOW + 60)
+    assert own.read("ticket", before, Place, NOW) == Place("demo", 1)
+    assert Signer(b"shared").read("ticket", after, Place, NOW) == Place("demo", 2)
+    own.replace(b"another")
+    with pytest.raises(ClientFault):
+        own.read("ticket", before, Place, NOW)
+
+
 def test_a_token_that_is_too_long_is_not_decoded() -> None:
     assert "too long" in refused("A" * (MAX_TOKEN + 1))

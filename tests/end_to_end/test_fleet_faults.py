@@ -161,6 +161,29 @@ async def test_an_owner_that_is_cut_off_from_redis_cannot_write_what_another_has
                 check(await finals(speaker, 1), "x")
 
 
+@pytest.mark.parametrize("lost", [False, True])
+async def test_sockets_of_a_gateway_that_started_without_redis_resume_on_another(
+    redis: RedisServer, lost: bool
+) -> None:
+    redis.kill()
+    async with fleet(redis.url, redis.url) as (one, two):
+        redis.start()
+        await until(lambda: one.hub.ready and two.hub.ready)
+        if lost:  # all data of Redis, with the key that signs tokens
+            redis.cli("FLUSHALL")
+            await redis.restart()
+            await until(lambda: not one.hub.ready)
+            await until(lambda: one.hub.ready and two.hub.ready)
+        async with fleet(redis.url) as (three,):
+            signers = [live.hub.signer for live in (one, two, three)]
+            await until(lambda: len({signer.key for signer in signers}) == 1)
+            async with talk(one, "?room=r&to=de") as first:
+                welcome = await first.next()
+                async with talk(three, f"?resume={welcome['resume']}") as back:
+                    again = await back.next()
+                    assert (again["session"], again["room"]) == (welcome["session"], "r")
+
+
 async def test_text_beyond_the_bound_is_refused_in_a_long_outage_and_the_rest_is_shown_once(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,7 @@ from typing import Final
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
-from gateway.errors import redacted
+from redis.exceptions import RedisError, ResponseError
 
 log = logging.getLogger("gateway.fleet")
 
@@ -25,6 +23,12 @@ RETRY_S: Final = 0.1
 """Seconds between two attempts to reach Redis."""
 AWAY: Final = (RedisError, OSError)
 """Errors that a call of Redis raises if it is away, too slow or full."""
+
+
+def reason(exc: BaseException) -> str:
+    """Return why a call has failed, without the texts that it carried."""
+    # An answer of Redis may quote the command. All others are about the connection.
+    return type(exc).__name__ if isinstance(exc, ResponseError) else f"{type(exc).__name__}: {exc}"
 
 
 class RedisConnection:
@@ -61,7 +65,7 @@ class RedisConnection:
         """Note that a call has failed."""
         if self.up:
             self.up = False
-            log.warning("Redis is away: %s", redacted(exc))
+            log.warning("Redis is away: %s", reason(exc))
             self._changed(False)
 
     def joined(self, version: str, *, own: str) -> None:

@@ -15,9 +15,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.errors import redacted
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, TIMEOUT_S, RedisConnection
+from gateway.server.fleet.connection import AWAY, TIMEOUT_S, RedisConnection, reason
 from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
@@ -85,7 +84,7 @@ class FleetLink:
         try:
             await self._tick()
         except AWAY as exc:
-            log.warning("Redis cannot be reached: %s", redacted(exc))
+            log.warning("Redis cannot be reached: %s", reason(exc))
 
     async def aclose(self) -> None:
         """Give all rooms back, write what waits if Redis is there, and disconnect."""
@@ -244,14 +243,14 @@ class FleetLink:
         found = [key async for key in redis.scan_iter(match=pattern, count=1_000)]
         return sorted(lua_scripts.room_of(key) for key in found)
 
-    async def key(self, length: int) -> bytes:
-        """Return the signing key of the fleet; create it if there is none.
+    async def key(self, own: bytes) -> bytes:
+        """Return the signing key of the fleet; ``own`` becomes it if there is none.
 
         Raises `ClientFault` (``busy``).
         """
         redis = self._connection.redis
         try:
-            await redis.set(lua_scripts.SIGNING_KEY, secrets.token_bytes(length), nx=True)
+            await redis.set(lua_scripts.SIGNING_KEY, own, nx=True)
             key = await redis.get(lua_scripts.SIGNING_KEY)
         except AWAY as exc:
             raise unreachable() from exc

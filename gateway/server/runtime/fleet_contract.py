@@ -104,5 +104,8 @@ class Link(Protocol):
     def broadcast(self, payload: bytes) -> None:
         """Publish a message to all gateways. It may be lost."""
 
-    async def key(self, length: int) -> bytes:
-        """Return the signing key of all gateways. Raises `ClientFault` (``busy``)."""
+    async def key(self, own: bytes) -> bytes:
+        """Return the signing key of all gateways; ``own`` becomes it if there is none.
+
+        Raises `ClientFault` (``busy``).
+        """

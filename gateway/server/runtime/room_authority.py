@@ -72,6 +72,7 @@ class FleetRooms:
         self._draining = False
         self._dropped = 0
         self._cut_off = False
+        self._shares_key = False
         self._returned = -RETURN_S  # time at which the link was there again
 
     def __repr__(self) -> str:
@@ -188,6 +189,17 @@ class FleetRooms:
         self._cut_off = not up
         if up:
             self._resume_feeds()
+            if self._shares_key:  # Redis was away at the start, or has lost its data
+                self._tasks.start(self.share_key())
+
+    async def share_key(self) -> None:
+        """Sign with the key of all gateways from now on; without Redis, as soon as it is there."""
+        self._shares_key = True
+        signer = self._hub.signer
+        try:
+            signer.replace(await self.link.key(signer.key))
+        except ClientFault:
+            log.warning("until Redis is there, tokens are valid on this gateway only")
 
     # --- authorities ----------------------------------------------------------------------------
 

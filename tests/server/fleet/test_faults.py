@@ -7,9 +7,10 @@ import logging
 from typing import Any
 
 import pytest
+from redis.exceptions import ResponseError
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.fleet.connection import RedisConnection
+from gateway.server.fleet.connection import RedisConnection, reason
 from gateway.server.fleet.feeds import Feeds
 from tests.server.fleet.links import ROOM, Follower, Links, Peer
 from tests.support.live import until
@@ -27,6 +28,20 @@ async def test_a_gateway_starts_while_redis_is_away(redis: RedisServer, links: L
     await peer.follow()
     assert await peer.link.acquire(ROOM)
     await peer.link.aclose()
+
+
+async def test_the_reason_for_which_redis_is_away_is_logged(
+    redis: RedisServer, links: Links, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis.cli("CONFIG", "SET", "requirepass", "sesame")
+    peer = Peer(redis)
+    await peer.link.start()
+    await peer.link.aclose()
+    assert "Redis cannot be reached: AuthenticationError: Authentication required" in caplog.text
+
+
+def test_an_answer_of_redis_is_not_logged_because_it_may_quote_a_text() -> None:
+    assert reason(ResponseError("unknown command, with args: 'secret'")) == "ResponseError"
 
 
 async def test_events_wait_while_redis_restarts_and_none_is_lost(
