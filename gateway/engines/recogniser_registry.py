@@ -32,10 +32,10 @@ class RecogniserOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`openai`: key of the server."""
     device: str = "auto"
     """`whisper`: ``cpu``, ``cuda`` or ``auto``."""
-    compute_type: str = "default"
-    """`whisper`: number format of CTranslate2, such as ``int8``."""
-    workers: int = 1
-    """`whisper`: recognitions at once, each in a thread."""
+    compute_type: str | None = None
+    """`whisper`: number format of CTranslate2. None: the fastest one that is good enough."""
+    workers: int | None = None
+    """Recognitions at once. None: 1 with `whisper`, `openai.recogniser.CAPACITY` with `openai`."""
     threads: int = 1
     """`whisper`: threads of one recognition."""
     download: bool = False
@@ -69,13 +69,18 @@ def _make(options: RecogniserOptions) -> Recogniser:
 
             return ScriptedRecogniser()
         case "openai":
-            from gateway.engines.recognition.openai.recogniser import OpenAIRecogniser
+            from gateway.engines.recognition.openai.recogniser import CAPACITY, OpenAIRecogniser
 
             if options.url is None or options.model is None:
                 raise EngineFault(
                     "The openai recogniser needs the address of a server and the name of a model."
                 )
-            return OpenAIRecogniser(options.url, options.model, api_key=options.api_key)
+            return OpenAIRecogniser(
+                options.url,
+                options.model,
+                api_key=options.api_key,
+                capacity=options.workers or CAPACITY,
+            )
         case "whisper":
             return _whisper(options)
 
@@ -86,7 +91,7 @@ def _whisper(options: RecogniserOptions) -> Recogniser:
 
     if importlib.util.find_spec("faster_whisper") is None:
         raise EngineFault("Speech needs faster-whisper: pip install 'caption-gateway[speech]'.")
-    model = options.model
+    model, workers = options.model, options.workers or 1
     if model is None:
         raise EngineFault(
             "The whisper recogniser needs a model: the directory of one in CTranslate2's form, or"
@@ -99,8 +104,8 @@ def _whisper(options: RecogniserOptions) -> Recogniser:
             device=options.device,
             compute_type=options.compute_type,
             threads=options.threads,
-            workers=options.workers,
+            workers=workers,
             download=options.download,
         ),
-        workers=options.workers,
+        workers=workers,
     )

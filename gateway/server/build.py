@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
 from gateway.server.access.authenticator import build as build_authenticator
@@ -73,7 +75,17 @@ def listen_to_speech(hub: Hub, settings: Settings) -> None:
         api_key=settings.recogniser_api_key,
         workers=settings.recogniser_workers,
         download=settings.recogniser_download,
+        device=settings.recogniser_device,
+        compute_type=settings.recogniser_compute_type,
     )
+    if settings.recogniser_fallback is not None:
+        fallback = replace(
+            options,
+            kind=settings.recogniser_fallback,
+            model=settings.recogniser_fallback_model,
+            workers=None,  # those of the setting are counted for the first one
+        )
+        options = replace(options, fallback=fallback)
     recogniser = recogniser_registry.build(options)
     voice.load()
     hub.recognition = RecognitionRunner(hub, recogniser, voice.VoiceDetector)

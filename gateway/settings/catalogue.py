@@ -254,9 +254,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``small``. ``openai``: its name on the server."""
     recogniser_download: bool = False
     """``whisper``: download a model that is named and is not on this machine."""
-    recogniser_workers: Count = 1
-    """``whisper``: recognitions at once, each in a thread. More serve more speakers if there are
-    CPU cores for them."""
+    recogniser_workers: Count | None = None
+    """Recognitions at once. ``whisper`` takes a thread for each; more serve more speakers if there
+    are CPU cores for them. Default: 1 with ``whisper``, 8 with ``openai``."""
+    recogniser_device: Literal["auto", "cpu", "cuda"] = "auto"
+    """``whisper``: device of the model. ``auto`` takes a GPU if there is one that CTranslate2 can
+    use."""
+    recogniser_compute_type: str | None = None
+    """``whisper``: number format of CTranslate2, such as ``int8``, ``float16`` or ``float32``.
+    Default: ``int8`` on a CPU, which takes half the time for the same text, and ``float16`` on a
+    GPU."""
+    recogniser_fallback: Literal["whisper", "openai", "scripted"] | None = None
+    """Recogniser that takes over while the first one cannot recognise. Default: none."""
+    recogniser_fallback_model: str | None = None
+    """Value of ``recogniser_model`` for the fallback."""
     recogniser_url: str | None = None
     """``openai``: base URL of the server of the recogniser, such as
     ``http://127.0.0.1:8002/v1``."""

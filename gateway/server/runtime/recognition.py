@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
-import sys
-import threading
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable
@@ -32,6 +29,7 @@ from gateway.core.scheduling.scheduler import JobTurns
 from gateway.core.session.audio_stream import AudioStream
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.base import Recogniser
+from gateway.engines.recognition.thread_priority import yield_to_others
 from gateway.errors import ClientFault, EngineFault, ErrorCode, redacted
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 from gateway.protocol.audio import AudioInfo
@@ -47,8 +45,6 @@ WINDOW_S = 50.0
 """Seconds of audio that a client may have waiting. A stream keeps 60 (`SpeechTiming.backlog`)."""
 BATCH_S = 1.0
 """Seconds of audio of one stream that are decoded at once: then others have their turn."""
-NICENESS = 5
-"""Lower priority of the threads: under load they get a third of the time of the others."""
 DELAYS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """Buckets for the time from the end of speech to its final text, in seconds."""
 
@@ -88,7 +84,7 @@ class RecognitionRunner:
         self.hub = hub
         self.voice = voice
         self._loaded = False
-        self.pool = ThreadPoolExecutor(1, "audio", initializer=_yield_to_others)
+        self.pool = ThreadPoolExecutor(1, "audio", initializer=yield_to_others)
         self._waiting: dict[str, tuple[RecognitionJob, StreamWorker]] = {}
         self._turns = {True: JobTurns(), False: JobTurns()}  # by `RecognitionJob.final`
 
@@ -347,9 +343,3 @@ class StreamWorker:
 def _common(recognised: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
     """Return the languages that can be recognised and translated."""
     return tuple(lang for lang in recognised if languages.match(lang, sources) is not None)
-
-
-def _yield_to_others() -> None:
-    """Lower the priority of the present thread. Linux has priorities of threads."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.base import LONGEST, BaseRecogniser, duration
+from gateway.engines.recognition.thread_priority import yield_to_others
 from gateway.engines.recognition.whisper.model import WhisperModel
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Recognised, RecognitionJob
 
 logger = logging.getLogger(__name__)
-
-NICENESS = 5
-"""Lower priority of the threads: under load they get a third of the time of the others."""
 
 
 class WhisperRecogniser(BaseRecogniser):
@@ -42,7 +38,7 @@ class WhisperRecogniser(BaseRecogniser):
         self._load = load
         self._model: WhisperModel | None = None
         self._running: set[asyncio.Future[Recognised]] = set()
-        self._threads = ThreadPoolExecutor(workers, "recognition", initializer=_yield_to_others)
+        self._threads = ThreadPoolExecutor(workers, "recognition", initializer=yield_to_others)
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -107,15 +103,3 @@ class WhisperRecogniser(BaseRecogniser):
                 extra={"job": job.id, "room": job.room},
             )
             raise EngineFault("The recogniser failed.", ErrorCode.INTERNAL) from None
-
-
-def _yield_to_others() -> None:
-    """Lower the priority of the present thread. Linux has priorities of threads.
-
-    The threads that CTranslate2 begins while it loads a model inherit it.
-    """
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        # The process may be nice already, and may not take that back.
-        niceness = max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
-        os.setpriority(os.PRIO_PROCESS, thread, niceness)

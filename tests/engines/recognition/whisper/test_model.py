@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.engines.recognition.whisper.model import WhisperModel
-from gateway.errors import JobFault
+from gateway.errors import EngineGone, JobFault
 from gateway.job import RecognitionJob
 from tests.support import speech_audio
 
@@ -42,6 +42,43 @@ def test_the_language_is_detected_among_those_allowed(multilingual: WhisperModel
         found, certainty = multilingual._language(None, allowed)
         assert found == lang
         assert certainty == pytest.approx(probability)
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "chosen"),
+    [
+        ("auto", 0, ("cpu", "int8")),
+        ("auto", 1, ("cuda", "float16")),
+        ("cpu", 1, ("cpu", "int8")),
+        ("cuda", 1, ("cuda", "float16")),
+    ],
+)
+def test_a_model_computes_in_eight_bits_on_a_cpu_whatever_its_file_has(
+    monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, chosen: tuple[str, str]
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Noted(Multilingual):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__()
+            seen.append(options)
+
+    monkeypatch.setattr("faster_whisper.WhisperModel", Noted)
+    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: gpus)
+    WhisperModel("any", device=device)
+    WhisperModel("any", device=device, compute_type="float32")
+    assert (seen[0]["device"], seen[0]["compute_type"]) == chosen
+    assert seen[1]["compute_type"] == "float32"
+
+
+def test_a_job_that_nobody_waits_for_ends_after_its_present_step() -> None:
+    model = WhisperModel(str(speech_audio.model()), device="cpu")
+    job = RecognitionJob(id="j", audio=speech_audio.excerpt("two_cities", 0, 2.0), langs=("en",))
+    for steps in (0, 1):
+        wanted = iter([True] * steps + [False])
+        with pytest.raises(EngineGone):
+            model.recognise(job, lambda wanted=wanted: next(wanted))  # type: ignore[misc]
+        assert next(wanted, None) is None
 
 
 def test_a_job_in_a_language_that_the_model_lacks_is_refused(multilingual: WhisperModel) -> None:
