@@ -59,7 +59,7 @@ def play(
     :param detector: the detector of the stream
     """
     played = Playback(len(audio) / (2 * SAMPLE_RATE))
-    waiting: list[tuple[float, Recognised]] = []  # one answer at most, and when it arrives
+    waiting: list[tuple[float, Recognised]] = []  # the answer that is due, and when it arrives
 
     def note(decisions: Decisions, now: float) -> None:
         played.heard += [(now, heard) for heard in decisions.heard]
@@ -69,7 +69,9 @@ def play(
             took = time.process_time() - begin
             played.jobs += 1
             played.cpu += took
-            waiting.append((now + took, result))
+            # A job that is replaced ends after its present step, on average half way to its end.
+            busy = sum(at - now for at, _ in waiting) / 2
+            waiting[:] = [(now + busy + took, result)]
 
     def answer(until: float) -> None:
         while waiting and waiting[0][0] <= until:

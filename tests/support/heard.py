@@ -45,7 +45,7 @@ class HandWorker:
         self.stream.drained(self.meeting.now)
 
     def recognise(self, job: RecognitionJob) -> None:
-        assert self.job is None
+        assert self.job is None or not self.job.final, "only intermediate jobs are replaced"
         self.job = job
 
     def abort(self) -> None:

@@ -12,14 +12,14 @@ recogniser are kept in order, in bounded memory.
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
 
 import msgspec
 
-from gateway.core.base.transitions import Table, next_state
+from gateway.core.base.transitions import next_state
+from gateway.core.recognition.asking import ASK_TRANSITIONS, AskEvent, AskState
 from gateway.core.recognition.audio_buffer import AudioBuffer
 from gateway.core.recognition.endpointing import Endpointer, VoiceEvent, VoiceState
 from gateway.core.recognition.guards import credible
@@ -58,31 +58,13 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """Consequences of an event: a job to give to a recogniser, and what was heard."""
+    """Consequences of an event: a job to give to a recogniser, and what was heard.
+
+    The job takes the place of the one before, which is not to be answered any more.
+    """
 
     job: RecognitionJob | None = None
     heard: tuple[Heard, ...] = ()
-
-
-class AskState(enum.Enum):
-    """States of the only job that a stream has at a time."""
-
-    FREE = "free"
-    ASKED = "asked"
-
-
-class AskEvent(enum.Enum):
-    """Events that change the state of the job."""
-
-    ASK = "ask"
-    ANSWER = "answer"  # a result, or a fault
-    RESET = "reset"
-
-
-ASK_TRANSITIONS: Table[AskState, AskEvent] = {
-    AskState.FREE: {AskEvent.ASK: AskState.ASKED, AskEvent.RESET: AskState.FREE},
-    AskState.ASKED: {AskEvent.ANSWER: AskState.FREE, AskEvent.RESET: AskState.FREE},
-}
 
 
 class _Turn:
@@ -149,7 +131,7 @@ class SpeechStream:
         self._turns: deque[_Turn] = deque()  # only the last one may be unfinished
         self._closed = 0  # frame behind the newest utterance that has ended
         self._ask = AskState.FREE
-        self._asked: tuple[_Turn, int, int] | None = None  # turn, and frames, of the job
+        self._asked: tuple[_Turn, int, int, bool] | None = None  # turn, frames and `final`
         self._jobs, self._utterances = count(1), count(1)
         self._lang = ""  # of the last utterance
         self._said = ""  # text of the last utterance
@@ -288,24 +270,44 @@ class SpeechStream:
     def _decide(self) -> Decisions:
         """Return all that was heard since the last call, and the job that is due."""
         job = None
-        while self._turns and self._ask is AskState.FREE:
+        while self._turns and (self._ask is AskState.FREE or self._is_late()):
             turn = self._turns[0]
             job = self._next_job(turn)
-            if job is not None or turn.end is None:
+            if job is not None or turn.end is None or self._ask is AskState.ASKED:
                 break
             self._finish(turn)
         heard, self._heard = tuple(self._heard), []
         return Decisions(job, heard)
 
+    def _is_late(self) -> bool:
+        """Tell whether the job is an intermediate one of speech that has paused or ended since.
+
+        Then a new job takes its place, because the last words complete a caption. That job stays,
+        so a slow recogniser gets on too.
+        """
+        assert self._asked is not None
+        turn, begin, end, final = self._asked
+        silent = turn.end is not None or self._endpointer.state is VoiceState.PAUSING
+        longest = end - begin >= frames(self.timing.longest)
+        replaceable = turn is self._turns[0] and not (final or longest)
+        return replaceable and silent and end < self._enough(turn)
+
+    def _enough(self, turn: _Turn) -> int:
+        """Return the frame by which all speech of an utterance so far is heard.
+
+        It is a little behind the last voice.
+        """
+        voice_end = self._endpointer.voice_end if turn.end is None else turn.voice_end
+        return min(voice_end + frames(self.timing.settle), self._until(turn))
+
     def _next_job(self, turn: _Turn) -> RecognitionJob | None:
         """Return the job that is due for an utterance."""
         until = self._until(turn)
-        voice_end = self._endpointer.voice_end if turn.end is None else turn.voice_end
-        # All speech has been heard once the last voice and a little more has.
-        enough = min(voice_end + frames(self.timing.settle), until)
+        silent = until - self._endpointer.voice_end
+        enough = self._enough(turn)
         pausing = turn.end is None and self._endpointer.state is VoiceState.PAUSING
         if pausing and turn.answered >= enough:
-            self._end_early(turn, until - voice_end)
+            self._end_early(turn, silent)
         if turn.end is not None:
             due = turn.answered < enough and turn.tries < TRIES
         elif self._is_noise(turn):
@@ -313,7 +315,8 @@ class SpeechStream:
         elif pausing:
             due = turn.asked < enough
         else:
-            due = until - turn.asked >= frames(self.timing.step)
+            # A pause may begin: its words are asked for at once, unless they go on.
+            due = not silent and until - turn.asked >= frames(self.timing.step)
         if not due:
             return None
         limit = turn.begin + frames(self.timing.longest)
@@ -323,7 +326,7 @@ class SpeechStream:
     def _job(self, turn: _Turn, until: int, *, final: bool) -> RecognitionJob:
         """Return the job of recognising an utterance behind its last cut."""
         turn.asked = until
-        self._asked = (turn, turn.begin, until)
+        self._asked = (turn, turn.begin, until, final)
         self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.ASK)
         before = text_of(turn.hypotheses.settled)
         # The utterance before tells style, names and topic, unless it was in another language.
@@ -348,7 +351,7 @@ class SpeechStream:
         """
         self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.ANSWER)
         assert self._asked is not None
-        turn, begin, end = self._asked
+        turn, begin, end, _ = self._asked
         self._asked = None
         current = self._turns and self._turns[0] is turn
         return (turn if current else None), begin, end

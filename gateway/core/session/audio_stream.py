@@ -51,7 +51,7 @@ class AudioWorker(Protocol):
         """Call `AudioStream.drained` after the last frame."""
 
     def recognise(self, job: RecognitionJob) -> None:
-        """Give a job to the recogniser. There is one at a time."""
+        """Give a job to the recogniser, in place of the one before, if that is not done."""
 
     def abort(self) -> None:
         """Stop the job, if there is one. Its end is not reported."""

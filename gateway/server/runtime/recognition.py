@@ -237,7 +237,8 @@ class StreamWorker:
         self._decode()
 
     def recognise(self, job: RecognitionJob) -> None:
-        """Give a job to the recogniser."""
+        """Give a job to the recogniser, in place of the one before."""
+        self.abort()
         self._job = job
         self._runner.submit(job, self)
 

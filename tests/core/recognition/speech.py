@@ -35,7 +35,7 @@ class Speaker:
 
     def note(self, decisions: Decisions) -> None:
         if decisions.job is not None:
-            assert self.job is None, "a second job while the first one runs"
+            assert self.job is None or not self.job.final, "only intermediate jobs are replaced"
             self.job = decisions.job
             self.jobs.append(decisions.job)
         self.heard += decisions.heard

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.base.transitions import IllegalTransition
-from gateway.core.recognition.stream import ASK_TRANSITIONS, AskState, SpeechStream
+from gateway.core.recognition.asking import ASK_TRANSITIONS, AskState
+from gateway.core.recognition.stream import SpeechStream
 from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming
 from gateway.job import Recognised
 from tests.core.recognition.speech import Speaker, recognised, speaker, words
@@ -90,15 +91,39 @@ def test_the_answer_to_a_job_asked_in_time_is_the_final_one() -> None:
     assert len(one.jobs) == 2
 
 
-def test_a_late_answer_that_lacks_the_end_is_followed_by_another_job() -> None:
+def test_a_pause_replaces_an_intermediate_job_that_is_not_answered() -> None:
     one = speaker("en")
     one.say(1.0)
+    intermediate = one.job
+    assert intermediate is not None and not intermediate.final
+    one.hush(0.3)
+    assert one.job is not intermediate and one.job is not None and one.job.final
+    one.answer("we meet")
+    one.hush(0.7)
+    assert one.finals == ["we meet"]
+
+
+def test_a_job_that_has_heard_the_speech_before_a_pause_is_not_replaced_by_the_next_pause() -> None:
+    one = speaker("en")
+    one.say(1.0)
+    one.hush(0.3)
+    whole = one.job
     one.say(1.0)
     one.hush(1.0)
-    one.answer("we")
+    assert one.job is whole and whole is not None
+    one.answer("we meet")
     assert one.job is not None and one.job.final
     one.answer("we meet again")
     assert one.finals == ["we meet again"]
+
+
+def test_no_intermediate_job_begins_in_the_first_moments_of_a_silence() -> None:
+    one = speaker("en")
+    one.say(0.45)
+    one.hush(0.1)
+    assert one.jobs == []
+    one.say(0.1)
+    assert [job.final for job in one.jobs] == [False]
 
 
 def test_a_job_names_room_tenant_languages_prompt_and_hotwords() -> None:
