@@ -99,8 +99,8 @@ async def speak(url: str, audio: bytes) -> tuple[list[float], list[float]]:
 
 
 async def read(url: str) -> int:
-    """Read the speaker's room to its end; return the number of final captions."""
-    async with connect(f"{url}&room=spoken&role=view") as socket:
+    """Read a room to its end; return the number of final captions."""
+    async with connect(f"{url}&role=view") as socket:
         return sum([event["type"] == "final" async for event in events(socket)])
 
 
@@ -119,7 +119,7 @@ async def measure(seconds: float) -> None:
             await type_lines(url, "warm", 3)
             alone = await type_lines(url, "alone", 20)
             audio = material.part(material.recording("two_cities"), 0, seconds)
-            readers = [asyncio.create_task(read(url)) for _ in range(READERS)]
+            readers = [asyncio.create_task(read(f"{url}&room=spoken")) for _ in range(READERS)]
             (firsts, finals), beside = await asyncio.gather(
                 speak(url, audio), type_lines(url, "beside", int(seconds))
             )

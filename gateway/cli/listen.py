@@ -181,7 +181,7 @@ class SpeechScreen:
         self._heard: dict[str, str] = {}  # growing originals, by id
         self._own: set[str] = set()
         self._entries: list[LogEntry] = []
-        self._settled = 0.0
+        self._settled = self._lost = 0.0
 
     @property
     def heard(self) -> bool:
@@ -197,6 +197,11 @@ class SpeechScreen:
                 self._heard[event.id] = event.text
             case AudioState(codec=codec) if codec != "none":
                 self._settled = max(self._settled, event.seconds)
+                if event.lost > self._lost:
+                    new, self._lost = event.lost - self._lost, event.lost
+                    self._complain(
+                        f"{new:.1f} s of speech were not recognised: the gateway is late."
+                    )
             case Source():
                 self._heard.pop(event.id.partition(".")[0], None)
                 self._keep(event)

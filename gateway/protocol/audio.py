@@ -52,13 +52,16 @@ class AudioInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AudioState(EventStruct, frozen=True, kw_only=True, tag="audio"):
     """The state of this socket's audio: the answer to ``audio``, and a report of progress.
 
-    The first ``seconds`` of the audio are settled: recognised for good, or without speech.
+    The first ``seconds`` of the audio are settled: recognised for good, or without speech, or
+    ``lost``. These are seconds of speech that were not recognised, because the recogniser was late
+    by more than the audio that is kept, or failed twice.
     """
 
     codec: str
     rate: int
     from_: str = field(name="from")
     seconds: float
+    lost: float = 0.0
     ref: str | None = None
 
 

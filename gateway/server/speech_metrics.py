@@ -56,6 +56,10 @@ class SpeechCollector:
                 "Time that these recognitions took, of all of them together.",
                 runner.busy_s,
             ),
+            "gateway_audio_lost_seconds": (
+                "Speech that was not recognised, because the recogniser was late or failed.",
+                runner.lost_s,
+            ),
             "gateway_heard_words": ("Words of utterances heard to their end.", runner.words),
         }
         for name, (text, count) in counters.items():

@@ -181,7 +181,14 @@ def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done() -> 
     assert "█" * 15 + "░" * 15 + "  50%  0:50 of 1:40" in out.getvalue()
     screen.note(Error(code="audio_too_fast", fatal=False, retry=True, msg="Too fast."))
     screen.note(Failed(seq=1, id="a-1", rev=1, ord=1, lang="de", code="timeout", retry=True))
-    assert said == ["Too fast.", "[de] not translated: timeout"]
+    for lost in (2.5, 2.5, 4.0):
+        screen.note(AudioState(codec="pcm_s16le", rate=16_000, from_="en", seconds=60.0, lost=lost))
+    assert said == [
+        "Too fast.",
+        "[de] not translated: timeout",
+        "2.5 s of speech were not recognised: the gateway is late.",
+        "1.5 s of speech were not recognised: the gateway is late.",
+    ]
     assert screen.failed == 1
     screen.end()
     assert out.getvalue().endswith("\x1b[J")

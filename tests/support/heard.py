@@ -28,6 +28,7 @@ class HandWorker:
         self.job: RecognitionJob | None = None
         self.aborted = 0
         self.measured: list[tuple[int, float]] = []
+        self.lost = 0.0
         self.closed = self.finishing = False
 
     def feed(self, frame: bytes, seconds: float) -> None:
@@ -54,6 +55,9 @@ class HandWorker:
 
     def measure(self, words: int, delay: float) -> None:
         self.measured.append((words, delay))
+
+    def lose(self, seconds: float) -> None:
+        self.lost += seconds
 
     def close(self) -> None:
         self.closed = True

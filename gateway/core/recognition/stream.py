@@ -136,6 +136,7 @@ class SpeechStream:
         self._lang = ""  # of the last utterance
         self._said = ""  # text of the last utterance
         self._heard: list[Heard] = []
+        self._lost = 0  # frames with voice that were not recognised
         self._heard_until = 0.0  # end of the last word of the last utterance
 
     @property
@@ -147,6 +148,11 @@ class SpeechStream:
     def settled(self) -> float:
         """Seconds of audio, from its beginning, that are recognised for good or silent."""
         return seconds(self._turns[0].begin if self._turns else self._audio.end)
+
+    @property
+    def lost(self) -> float:
+        """Seconds of voice that were not recognised, in utterances that have ended."""
+        return seconds(self._lost)
 
     @property
     def buffered(self) -> int:
@@ -183,7 +189,7 @@ class SpeechStream:
         """Take notice that the job has failed. Raises `IllegalTransition` if there is no job."""
         turn, _, _ = self._answered()
         if turn is not None:
-            self._give_back(turn)
+            turn.tries += turn.end is not None
         return self._decide()
 
     def end(self) -> Decisions:
@@ -361,11 +367,6 @@ class SpeechStream:
         self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.RESET)
         self._asked = None
 
-    def _give_back(self, turn: _Turn) -> None:
-        """Note that a job was of no use. It is asked for again with the next step of audio."""
-        if turn.end is not None:
-            turn.tries += 1
-
     def _end_early(self, turn: _Turn, silent: int) -> None:
         """End the speech at a short pause, if its text ends like a sentence.
 
@@ -387,7 +388,7 @@ class SpeechStream:
         lang, probability = recognised.lang, recognised.lang_probability
         believed = turn.language.hear(lang, probability, seconds(end - begin))
         if not (believed or (ended and turn.language.settle())):
-            self._give_back(turn)
+            turn.tries += turn.end is not None
             return
         turn.answered = end
         words = self._believed(recognised, begin, end)
@@ -458,6 +459,8 @@ class SpeechStream:
 
     def _finish(self, turn: _Turn) -> None:
         """End the oldest utterance with the words that it has."""
+        if turn.answered < self._enough(turn):
+            self._lost += self._audio.voiced(turn.answered, self._until(turn))
         self._remove(turn)
         turn.hypotheses.finish()
         self._say(turn, final=True)

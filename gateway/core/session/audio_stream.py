@@ -62,6 +62,9 @@ class AudioWorker(Protocol):
         :param delay: seconds since its last word arrived as audio
         """
 
+    def lose(self, seconds: float) -> None:
+        """Count speech that was not recognised."""
+
     def close(self) -> None:
         """Stop all work. Idempotent."""
 
@@ -141,6 +144,7 @@ class AudioStream:
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
         self._offsets = deque([(0.0, t0)])  # from which second of audio on which clock
         self._told = 0.0
+        self._lost = 0.0  # seconds of speech that was not recognised, as the client is told
         self._utterance, self._rev, self._t0 = 0, 0, 0.0  # of the last utterance
         self._growing: str | None = None  # its id
         self._owed: deque[Say] = deque()
@@ -162,6 +166,7 @@ class AudioStream:
             rate=self.format.rate,
             from_=self.tags,
             seconds=round(self._speech.settled, 3),
+            lost=round(self._lost, 3),
             ref=ref,
         )
 
@@ -274,7 +279,11 @@ class AudioStream:
             self._offsets.popleft()
         while self._arrivals and self._arrivals[0][0] < settled:
             self._arrivals.popleft()
-        if settled - self._told >= PROGRESS_S and not self._ending:
+        lost = self._speech.lost - self._lost
+        if lost:
+            self._lost = self._speech.lost
+            self._worker.lose(lost)
+        if lost or (settled - self._told >= PROGRESS_S and not self._ending):
             self._told = settled
             self._listener.outbox.send(self.state(), now)
         self._end_if_heard(now)

@@ -75,6 +75,8 @@ class RecognitionRunner:
         """Seconds of audio of the jobs that were done."""
         self.busy_s = 0.0
         """Seconds that these jobs took."""
+        self.lost_s = 0.0
+        """Seconds of speech that were not recognised."""
         self.words = 0
         """Words of final texts."""
         self.delays = [0] * (len(DELAYS_S) + 1)
@@ -254,6 +256,10 @@ class StreamWorker:
         runner.words += words
         runner.delays[bisect_left(DELAYS_S, delay)] += 1
         runner.delay_s += delay
+
+    def lose(self, seconds: float) -> None:
+        """Count speech that was not recognised."""
+        self._runner.lost_s += seconds
 
     def close(self) -> None:
         """Stop all work. Idempotent."""

@@ -358,6 +358,7 @@ def test_too_much_waiting_audio_ends_the_utterance_with_what_it_has() -> None:
         assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
         late(one)  # the job is of the utterance that has ended
         assert one.texts == 2 * ["we meet"] and one.job is not None
+        assert one.stream.lost == pytest.approx(60, abs=1.5)  # the first second was heard
 
 
 def test_audio_that_waited_too_long_may_be_silent_when_its_utterance_ends() -> None:
@@ -365,6 +366,7 @@ def test_audio_that_waited_too_long_may_be_silent_when_its_utterance_ends() -> N
     one.say(4.0)
     one.hush(100.0)
     assert one.stream.idle and one.finals == []
+    assert one.stream.lost == pytest.approx(4.0, abs=0.1)
 
 
 def test_too_much_waiting_audio_drops_the_oldest_utterance_first() -> None:
@@ -374,6 +376,7 @@ def test_too_much_waiting_audio_drops_the_oldest_utterance_first() -> None:
         one.hush(1.0)
     assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
     assert one.stream.settled >= 35
+    assert one.stream.lost == pytest.approx(16 * 1.5, abs=0.5)
 
 
 def test_a_loan_word_does_not_change_the_language() -> None:

@@ -42,6 +42,24 @@ def test_times_are_those_of_the_speakers_own_clock() -> None:
     assert source.t1 == pytest.approx(102.5, abs=0.1)
 
 
+def test_a_client_is_told_at_once_of_speech_that_was_not_recognised_in_time() -> None:
+    room = Meeting()
+    peer, worker = speaking(room)
+    worker.speak(1.0)
+    worker.answer("we meet")
+    peer.events()
+    worker.speak(80.0)  # nobody answers
+    lost = [event.lost for event in only(AudioState, peer.events())]
+    assert lost == [pytest.approx(60.0, abs=2.0)]
+    assert worker.lost == pytest.approx(lost[0], abs=0.001)
+    peer.events()
+    worker.answer("too late")
+    worker.hush()
+    while worker.job is not None:
+        worker.answer("the rest")
+    assert all(event.lost == lost[0] for event in only(AudioState, peer.events()))
+
+
 def test_time_passes_over_audio_that_was_dropped() -> None:
     room = Meeting()
     peer, worker = speaking(room)

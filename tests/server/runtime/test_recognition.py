@@ -293,3 +293,32 @@ async def test_a_gateway_that_stops_hears_the_rest() -> None:
         await wait_for(socket, "final", lang="de")
         await socket.close()
         await draining
+
+
+async def test_ten_minutes_of_speech_through_a_socket_leave_nothing_behind() -> None:
+    """A short form of `benchmarks.speech.memory`."""
+    limits = Limits(audio_rate=1_000.0, audio_burst=700.0)
+    sentence = tone(4.0) + bytes(2 * 16_000)
+    async with running(ScriptedEngine(pace=0.0), limits=limits) as live, hearing(live) as runner:
+        socket = await client(live)
+        await begin(socket)
+        worker = next(iter(runner.streams.values()))
+        stream = worker.stream
+        settled = 0.0
+        for sent in range(5, 605, 5):
+            for frame in pieces(sentence, 2.0):
+                await socket.send(frame)
+            while sent - settled > 30:
+                event = await wait_for(socket, "audio")
+                settled = event["seconds"]
+                assert event.get("lost", 0) == 0
+            assert runner.undecoded_s <= 35
+            assert stream._speech.buffered <= 60 * 32_000
+            assert len(stream._arrivals) <= 60 / 0.1 and len(stream._offsets) == 1
+        await end(socket)
+        assert (await wait_for(socket, "audio", codec="none"))["seconds"] == pytest.approx(
+            600, abs=0.1
+        )
+        assert runner.words == 600 / 5 * 4.0 / 0.4
+        assert runner.streams == {} and runner.running == {} and runner.queued == 0
+        await socket.close()
