@@ -51,10 +51,16 @@ class ListenFault(ValueError):
 
 
 def saved_format(file: Path) -> Format:
-    """Return the format of a subtitle file. Raises `ValueError` for an unknown one."""
+    """Return the format of a subtitle file.
+
+    Raises `ValueError` for an unknown one, and for a file in a directory that does not exist: it is
+    written after the whole sound was heard.
+    """
     found = next((form for form in SAVED if file.suffix == f".{form.value}"), None)
     if found is None:
         raise ValueError(f"{file} cannot be saved: a name ends in .vtt, .srt or .txt.")
+    if not file.parent.is_dir():
+        raise ValueError(f"{file} cannot be saved: there is no directory {file.parent}.")
     return found
 
 

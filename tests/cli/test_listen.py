@@ -161,6 +161,8 @@ def test_a_format_that_cannot_be_saved_is_refused_before_anything_is_sent(
 ) -> None:
     assert run("listen", "talk.wav", "--save", "talk.doc") == 1
     assert "ends in .vtt, .srt or .txt" in capsys.readouterr().err
+    assert run("listen", "talk.wav", "--save", "nowhere/talk.vtt") == 1
+    assert "there is no directory nowhere" in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):

@@ -313,3 +313,32 @@ def test_frames_that_are_no_events_are_refused(frame: str | bytes) -> None:
         dialect.receive(frame)
     told = dialect.refusal(caught.value, frame)  # type: ignore[arg-type]  # see the match
     assert told["error"]["event_id"] is None
+
+
+def test_the_messages_of_jitsis_transcriber_proxy_are_understood() -> None:
+    """The shape of what opus-transcriber-proxy sends and reads, by its public sources."""
+    client = peer()
+    wish: dict[str, Any] = {
+        "format": {"type": "audio/pcm", "rate": 24_000},
+        "noise_reduction": {"type": "near_field"},
+        "transcription": {"model": "gpt-4o-transcribe", "language": "en", "prompt": "Budget"},
+        "turn_detection": {
+            "type": "server_vad",
+            "threshold": 0.5,
+            "prefix_padding_ms": 300,
+            "silence_duration_ms": 500,
+        },
+    }
+    logprobs = "item.input_audio_transcription.logprobs"
+    for prompt in ("Budget", "Budget of the city"):  # it may be changed at any time
+        wish["transcription"]["prompt"] = prompt
+        updated = client.ask("session.update", session={**session(**wish), "include": [logprobs]})
+        assert types(updated) == ["session.updated"]
+    client.send(APPEND, audio=PIECE)
+    events = client.told(heard("We meet")) + client.told(heard("We meet on Monday.", final=True))
+    assert "".join(deltas(events)) == "We meet on Monday."
+    completed = events[-1]
+    assert completed["type"] == "conversation.item.input_audio_transcription.completed"
+    assert completed["transcript"] == "We meet on Monday."
+    assert client.ask(COMMIT) == [], "an idle speaker is committed once more"
+    assert client.refused is None
