@@ -15,7 +15,9 @@ at their defaults, unless `--product` asks for all combinations. Equal jobs are 
 
 Prints a line for each setting: means over the languages, and the ``worst`` or ``least`` of them.
 ``erasure`` is that of the live view, ``stable`` that of the stable view; ``offline`` is the chrF of
-the finals minus that of the final texts translated alone; ``first`` goes from the update that
+the finals minus that of the final texts translated alone, and ``cut`` the share of it that is due
+to cuts: the chrF of the parts translated alone, minus the same; ``alike`` is the percentage of
+parts whose final is the translation of their text alone; ``first`` goes from the update that
 confirmed the second word to the first text, ``final`` from the final text to its caption;
 ``tokens`` are those of the engine for each token that the final texts take alone.
 """
@@ -42,6 +44,7 @@ from gateway.cli.replay import score
 from gateway.cli.replay.analysis import measure
 from gateway.cli.replay.analysis.measure import ReaderRecord, joined
 from gateway.cli.replay.analysis.screen import ScreenRecorder
+from gateway.cli.replay.meeting.recogniser import heard
 from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import load
 from gateway.core.base.model import Model
@@ -237,6 +240,16 @@ class Stage:
             for frame in member.outbox.take():
                 watch.note(_event(frame), self._clock.now)
 
+    @property
+    def texts(self) -> list[str]:
+        """Texts of the parts of the utterance, in order; nearly always one."""
+        return [one.text for one in self.room.utterances.by_id.values() if one.text]
+
+    def finals(self, lang: str) -> list[str]:
+        """Return the captions of the parts, in order."""
+        parts = [one for one in self.room.utterances.by_id.values() if one.text]
+        return [one.captions[lang].stable if lang in one.captions else "" for one in parts]
+
     def reading(self, lang: str, view: View) -> ReaderRecord:
         watch = self._readers[lang, view][1]
         parts = [watch.history(part, lang) for part in watch.parts(ID) or (ID,)]
@@ -271,16 +284,17 @@ class Offline(NamedTuple):
 
 
 async def alone(
-    said: Sequence[ScriptUtterance], to: Sequence[str], translator: Translator
+    said: Sequence[tuple[str, str]], to: Sequence[str], translator: Translator
 ) -> Offline:
+    """Translate texts, given with their languages, that did not grow."""
     texts: dict[str, list[str]] = {}
     tokens = 0
     for lang in to:
         jobs = []
-        for one in said:
-            source, target = translator.profile.resolve(one.lang, lang)
+        for spoken, text in said:
+            source, target = translator.profile.resolve(spoken, lang)
             jobs.append(
-                Job(id="", text=one.text, source=source, target=target, priority=Priority.FINAL)
+                Job(id="", text=text, source=source, target=target, priority=Priority.FINAL)
             )
         texts[lang] = []
         for output in await translator(jobs):
@@ -336,6 +350,8 @@ COLUMNS = {
     "chrF": 1,
     "offline": 2,
     "least": 2,
+    "cut": 2,
+    "alike": 1,
     "first p50": 0,
     "p95": 0,
     "final p95": 0,
@@ -347,22 +363,38 @@ COLUMNS = {
 """Digits behind the point, by column."""
 
 
-def figures(stages: Sequence[Stage], to: Sequence[str], offline: Offline) -> Figures:
-    """Return the figures of one setting: means over the languages, or the worst of them."""
-    live, stable, chrf, cost = [], [], [], []
+def figures(
+    stages: Sequence[Stage], to: Sequence[str], offline: Offline, parts: Offline
+) -> Figures:
+    """Return the figures of one setting: means over the languages, or the worst of them.
+
+    :param offline: the final texts alone
+    :param parts: the parts of all final texts alone, in order
+    """
+    live, stable, chrf, cost, cut, alike = [], [], [], [], [], []
     for lang in to:
+        made_alone = iter(parts.texts[lang])
+        pieces = [list(itertools.islice(made_alone, len(stage.texts))) for stage in stages]
+        gap = " " if units.spaced(lang) else ""
+        alike += [
+            100.0 * (made == text)
+            for stage, piece in zip(stages, pieces, strict=True)
+            for made, text in zip(stage.finals(lang), piece, strict=True)
+        ]
         readings = [stage.reading(lang, "live") for stage in stages]
         live.append(measure.figures(readings, lang))
         stable.append(measure.figures([stage.reading(lang, "stable") for stage in stages], lang))
         rows = [
-            (one.final.text if one.final else "", reference, text)
-            for one, text in zip(readings, offline.texts[lang], strict=True)
+            (one.final.text if one.final else "", reference, text, gap.join(piece))
+            for one, text, piece in zip(readings, offline.texts[lang], pieces, strict=True)
             if (reference := one.said.references.get(lang))
         ]
         if rows:
-            made, references, texts = zip(*rows, strict=True)
+            made, references, texts, joint = zip(*rows, strict=True)
+            whole = score.chrf(texts, references)
             chrf.append(score.chrf(made, references))
-            cost.append(chrf[-1] - score.chrf(texts, references))
+            cost.append(chrf[-1] - whole)
+            cut.append(score.chrf(joint, references) - whole)
     first = [one.agreed_ms for one in live if one.agreed_ms]
     final = [one.final_ms for one in live if one.final_ms]
     return {
@@ -372,6 +404,8 @@ def figures(stages: Sequence[Stage], to: Sequence[str], offline: Offline) -> Fig
         "chrF": mean(chrf),
         "offline": mean(cost),
         "least": min(cost, default=0.0),
+        "cut": mean(cut),
+        "alike": mean(alike),
         "first p50": mean(one.p50 for one in first),
         "p95": max((one.p95 for one in first), default=0.0),
         "final p95": max((one.p95 for one in final), default=0.0),
@@ -401,6 +435,9 @@ async def main() -> None:
     parser.add_argument("--limit", type=int, help="only the first utterances of each file")
     parser.add_argument("--sample", type=int, help="only so many of each file, drawn at random")
     parser.add_argument("--least", type=int, default=1, help="fewest words of an utterance")
+    parser.add_argument(
+        "--spoken", action="store_true", help="final texts in lower case, without punctuation"
+    )
     parser.add_argument("--no-checks", action="store_true", help="check no draft")
     parser.add_argument("--json", type=Path, help="write all figures")
     args = parser.parse_args()
@@ -412,6 +449,8 @@ async def main() -> None:
     for file in args.files:
         said = load(file, seed=args.seed)[: args.limit]
         said = [one for one in said if len(one.text.split()) >= args.least]
+        if args.spoken:
+            said = [replace(one, text=heard(one.text)) for one in said]
         if args.sample:
             Random(3).shuffle(said)
             said = said[: args.sample]
@@ -419,12 +458,15 @@ async def main() -> None:
         to = [lang for lang in known if not args.to or lang in args.to.split(",")]
         if to:
             meetings.append((said, to))
-    engine = build(Settings(model=args.model, cache_dir=args.cache_dir))
+    engine = build(Settings(model=args.model, cache_dir=args.cache_dir, hang_s=3600.0))
     await engine.start()
     report: dict[str, Any] = {}
     try:
         translator = Translator(engine)
-        compared = [await alone(said, to, translator) for said, to in meetings]
+        compared = [
+            await alone([(one.lang, one.text) for one in said], to, translator)
+            for said, to in meetings
+        ]
         width = max(map(len, flows))
         print(f"{len(flows)} settings on {engine.name}, {args.first_ms:g} + {args.token_ms:g} ms")
         print(" " * width, *(f"{name:>9}" for name in COLUMNS))
@@ -432,7 +474,13 @@ async def main() -> None:
             rows = []
             for (said, to), offline in zip(meetings, compared, strict=True):
                 stages = await played(said, to, flow, translator, costs)
-                rows.append(figures(stages, to, offline))
+                texts = [
+                    (one.lang, text)
+                    for one, stage in zip(said, stages, strict=True)
+                    for text in stage.texts
+                ]
+                parts = await alone(texts, to, translator)
+                rows.append(figures(stages, to, offline, parts))
             whole = {column: mean(row[column] for row in rows) for column in COLUMNS}
             report[name] = {"files": dict(zip(map(str, args.files), rows, strict=False)), **whole}
             cells = (f"{whole[column]:9.{digits}f}" for column, digits in COLUMNS.items())
