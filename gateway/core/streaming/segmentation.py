@@ -11,9 +11,13 @@ order:
 1. the end of a sentence, if the caption has `SegmentLengths.least` words. Shorter sentences share
    a caption, because a short line would disappear too soon;
 2. if the text has more than `SegmentLengths.most` words: the last end of a sentence, however short
-   the caption; else the longest pause; else before a conjunction that begins a clause, else before
-   any other conjunction;
-3. if the text has more than `SegmentLengths.hard` words: behind a comma, else anywhere.
+   the caption; else the longest pause; else before words that mostly begin a sentence or a clause;
+3. if it is halfway from there to `SegmentLengths.hard`: before any other conjunction;
+4. if the text has more than `SegmentLengths.hard` words: behind a comma, else anywhere.
+
+Steps 2 to 4 do not cut behind a word that binds to the next one, such as an article. Many
+recognisers write no punctuation, so that step 2 finds most cuts. Its words are those before which
+the sentences and clauses of development text begin most often (`benchmarks.segments`).
 
 `SegmentLengths.behind` words always stay behind a cut, so that a word that may still change is
 never the last of a caption. The rules are heuristics: names, lists and "one and two" look like
@@ -24,7 +28,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -45,8 +49,9 @@ class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
     clause: int = 10
     """Minimum length in words of a caption that is cut before a conjunction or behind a comma."""
     most: int = 28
-    """Length in words beyond which growing text is also cut at pauses and conjunctions. The default
-    fills two captions of two lines."""
+    """Length in words beyond which growing text is also cut at pauses and at the beginning of a
+    clause, and halfway from there to ``cut_hard`` before any conjunction. The default fills two
+    captions of two lines."""
     hard: int = 45
     """Length in words beyond which growing text is cut at a comma or anywhere. No caption is
     longer."""
@@ -62,51 +67,84 @@ class ClausePatterns(NamedTuple):
     """
 
     sure: re.Pattern[str]
-    """Words that hardly ever occur inside a clause."""
+    """Words that mostly begin a sentence or a clause."""
     likely: re.Pattern[str]
     """Words that may also join two nouns."""
+    binding: frozenset[str] = frozenset()
+    """Words that belong to the next one, such as articles, so that no caption ends in them."""
 
 
-def _clauses(lead: str, sure: str, likely: str) -> ClausePatterns:
+def _clauses(lead: str, sure: str, likely: str, binding: str = "") -> ClausePatterns:
     """Return the patterns of a language from lists of words, separated by ``|``.
 
     :param lead: words that belong to a conjunction behind them, so that the cut is before both
+    :param binding: see `ClausePatterns`; the list is separated by spaces
     """
 
     def before(words: str) -> re.Pattern[str]:
         words = words.replace("'", "['’]")
-        return re.compile(rf"(?<!\S)((?:(?:{lead})\s+){{0,2}}(?:{words}))(?!\w)", re.IGNORECASE)
+        return re.compile(
+            rf"(?<!\S)((?:(?:{lead})\s+){{0,2}}(?:{words}))(?:(?<=['’])|(?!\w))", re.IGNORECASE
+        )
 
-    return ClausePatterns(before(sure), before(likely))
+    return ClausePatterns(before(sure), before(likely), frozenset(binding.split()))
 
 
 CLAUSES = {
     "de": _clauses(
-        "und|aber|oder|vor allem|auch|nur|besonders|gerade",
+        "und|aber|oder|vor allem|auch|nur|besonders|gerade|daran|darauf|darüber|davon",
         "und dann|und ich|und wir|und sie|und er|und es|und das|und da|und jetzt|aber|sondern|weil"
-        "|obwohl|sodass|so dass|deshalb|deswegen|trotzdem|allerdings|außerdem",
-        "und|oder|denn|dass|wenn|damit|bevor|nachdem|während",
+        "|obwohl|sodass|so dass|deshalb|deswegen|trotzdem|allerdings|außerdem|hallo|nein|ja|okay|ok"
+        "|danke|vielen dank|wer|wo|wann|warum|was|welche|welches|ich|können sie|könnten sie"
+        "|möchten sie|haben sie|lassen sie",
+        "und|oder|denn|dass|wenn|damit|bevor|nachdem|während|ob|indem|wie|wir|er|es|das",
+        "der die das den dem des ein eine einen einem einer eines kein keine keinen mein meine"
+        " meinen sein seine seinen seiner ihr ihre ihren ihrem ihrer unser unsere dieser diese"
+        " dieses diesen diesem jeder jede welche welcher welches von vom zu zum zur in im ins an"
+        " am auf aus bei beim mit nach vor für über unter um durch gegen ohne zwischen seit bis als"
+        " wie und oder aber dass ob wenn weil denn nicht sehr nur noch so auch ich wir",
     ),
     "en": _clauses(
-        "and|but|or|mainly|mostly|partly|especially|just|only|even|not",
+        "and|but|or|mainly|mostly|partly|especially|just|only|even|not|what|where|when|how|which"
+        "|why|who",
         "and then|and so|and i|and we|and you|and he|and she|and they|and it|and this|and that"
         "|and there|and now|but|because|although|though|however|whereas|unless"
-        "|so i|so we|so you|so he|so she|so they|so it|so that|so the|so this|which means",
-        "and|or|which|who|when|where|while|if|until|before|after",
+        "|so i|so we|so you|so he|so she|so they|so it|so that|so the|so this|which means"
+        "|hello|hi|yes|yeah|ok|okay|alright|thanks|thank you|what|how|why|i|i'd|i'm|i've|i'll"
+        "|let me|let's|that's|what's"
+        "|(?:can|could|do|does|did|will|would|should|may|is|are|was|were|have|has)"
+        " (?:i|you|we|he|she|they|it|there|this|that)",
+        "and|or|which|who|when|where|while|if|until|before|after|we|he|she|they|it's|there's|so|no",
+        "a an the of in on at to for with from by into about than as my your his her its our their"
+        " this these those some any no every and or but if that which who whose because is are was"
+        " were be been am i'm you're we're they're it's i'd i'll i've can could will would should"
+        " may might must do does did has have had don't not very so such just only i we he she"
+        " they how what where when while without under over between",
     ),
     "es": _clauses(
         "y|pero|o|sobre todo|incluso|solo|no",
         "y entonces|y luego|y después|y yo|y nosotros|y ellos|y eso|y esto|y ahora|y también"
         "|pero|porque|aunque|sino que|así que|entonces|mientras que|ya que|sin embargo|por eso"
-        "|además",
-        "y|o|cuando|si|donde|para que|mientras",
+        "|además|sino|según|hola|gracias|vale|cuándo|cuál|cuánto|quién|dónde|cómo|creo",
+        "y|o|cuando|si|donde|para que|mientras|qué|yo|él|ella|esto",
+        "el la los las un una unos unas lo al del de en a con por para sin sobre entre desde hasta"
+        " hacia según mi mis tu tus su sus nuestro nuestra este esta estos estas ese esa esos esas"
+        " cada otro otra todos todas muy más tan y o pero que si como cuando porque no se me te le"
+        " nos les es son era fue ha han había está están ser estar puede pueden",
     ),
     "fr": _clauses(
         "et|mais|ou|surtout|même|seulement|notamment",
         "et puis|et après|et ensuite|et je|et j'|et on|et nous|et vous|et il|et ils|et elle"
         "|et elles|et ça|et c'|mais|parce que|parce qu'|puisque|puisqu'|cependant|pourtant"
-        "|tandis que|alors que|alors qu'|donc on|donc je|donc nous|donc il|du coup",
-        "et|ou|car|donc|alors|quand|si|pour que|afin que|qui|ensuite",
+        "|tandis que|alors que|alors qu'|donc on|donc je|donc nous|donc il|du coup|car|puis"
+        "|notamment|bonjour|merci|ok|d'accord|oui|pouvez-vous|pourriez-vous|avez-vous|est-ce"
+        "|combien|pourquoi|je|j'|c'est|il|elle|on|ils|elles",
+        "et|ou|donc|alors|quand|si|pour que|afin que|qui|ensuite|nous|cela|selon",
+        "le la les l' un une des du de d' à au aux en dans sur sous pour par avec sans chez entre"
+        " vers depuis pendant contre mon ma mes ton ta tes son sa ses notre nos votre vos leur"
+        " leurs ce cet cette ces chaque quel quelle quelque plusieurs certains et ou mais que qui"
+        " dont où si comme quand ne pas se très plus moins est sont était a ont avait peut peuvent"
+        " sera il ils elle elles je tu nous vous on y",
     ),
     "it": _clauses(
         "e|ma|o|soprattutto|anche|solo|non",
@@ -120,9 +158,9 @@ CLAUSES = {
         re.compile(
             "(?:です|ます|でした|ました|ません|でしょう|ましょう|ください)"
             "(?:けれども|けれど|けど|から|ので|が|し|よね|ね|よ|か)?+(?!ら|り|と|ます)"
-            "|(しかし|そして|それから|それで|ところが|つまり)"
+            "|(しかし|そして|それから|それで|ところが|つまり|例えば|私は|彼は|彼女は)"
         ),
-        re.compile("けれども|けれど|けど|ので|だから|たら"),
+        re.compile("けれども|けれど|けど|ので|だから|たら|(これ|この|それ|その|また|今)"),
     ),
     "ko": _clauses(
         "그리고",
@@ -154,12 +192,18 @@ CLAUSES = {
     "zh": ClausePatterns(
         re.compile(
             "((?:主要是|就是|不是|是)?(?:但是|所以|因为|因為|然后|然後|而且|不过|不過|另外|可是|因此"
-            "|接下来|接下來|于是|於是|虽然|雖然|其实|其實))"
+            "|接下来|接下來|于是|於是|虽然|雖然|其实|其實|尽管|儘管|由于|由於|例如|你好|您好|谢谢|謝謝|请问"
+            "|請問|我想|您想|再见|再見))|吗|嗎|呢|吧|啊|呀"
         ),
-        re.compile("(如果|或者|以及|并且|並且|还有|還有)|的时候|的時候"),
+        re.compile(
+            "(如果|或者|以及|并且|並且|还有|還有|我们|我們|这些|這些|那)|的时候|的時候|好的"
+        ),
     ),
 }
 """Patterns by language. To cut another language before its conjunctions, add it here."""
+
+_NO_CLAUSES = ClausePatterns(re.compile("(?!)"), re.compile("(?!)"))
+"""Patterns of the other languages, which match nothing."""
 
 _COMMAS = ",;:、，；："
 
@@ -173,6 +217,7 @@ def cut(
     pauses: Mapping[int, float] = _NO_PAUSES,
     *,
     since: int = 0,
+    hidden: int = 0,
 ) -> int | None:
     """Return the index in ``text`` at which its first caption ends, or None for no cut.
 
@@ -183,8 +228,10 @@ def cut(
     :param pauses: seconds of silence, by the number of words (`units.keyed`) before it
     :param since: number of words that have been translated. Translated words behind the cut would
         be read in both captions, so a cut leaves as few of them behind it as possible
+    :param hidden: number of words at the end of a translation that readers are not shown, so that
+        as many translated words may stay behind the cut
     """
-    _, ends = units.keyed(text, units.spaced(lang))
+    keys, ends = units.keyed(text, units.spaced(lang))
     size = units.density(lang)
     least, clause, most, hard, behind = (
         number * size
@@ -192,7 +239,7 @@ def cut(
     )
     # A cut is at a number of words from `early` to `last`.
     last = min(len(ends) - behind, hard)
-    early = max(1, since - behind)
+    early = max(1, since - max(behind, hidden * size))
     if last < early:
         return None
     head = text[: ends[min(len(ends), hard + behind) - 1]]
@@ -201,16 +248,17 @@ def cut(
     finished = [count for count in _counts(inner, ends) if early <= count <= last]
     at = next((count for count in finished if count >= least), 0)
     # From here on `at` is a number of words, and 0 means that no place has been found yet.
+    rules = CLAUSES.get(lang.partition("-")[0], _NO_CLAUSES)
+    free = [n for n in range(max(clause, early), last + 1) if keys[n - 1] not in rules.binding]
     if not at and len(ends) > most:
         at = finished[-1] if finished else _longest(pauses, lengths.pause, max(least, early), last)
-        for clauses in CLAUSES.get(lang.partition("-")[0], ()):
-            at = at or _nearest(
-                _counts(_joints(head, clauses), ends), max(clause, early), most, last
-            )
+        for clauses, longer in ((rules.sure, most), (rules.likely, (most + hard) // 2)):
+            if not at and len(ends) > longer:
+                at = _nearest(_counts(_joints(head, clauses), ends), free, most)
     if not at and len(ends) > hard:
         # The end of a segment that is far too long needs no grammar.
         commas = (n for n, end in enumerate(ends, 1) if text[end - 1] in _COMMAS)
-        at = _nearest(commas, max(clause, early), last, last) or last
+        at = _nearest(commas, free, last) or max(free, default=last)
     return ends[at - 1] if at else None
 
 
@@ -299,9 +347,12 @@ def _counts(places: Iterable[int], ends: list[int]) -> Iterable[int]:
     return (bisect_right(ends, place) for place in places)
 
 
-def _nearest(counts: Iterable[int], least: int, most: int, last: int) -> int:
-    """Return the last of ``counts`` up to ``most``, else the first up to ``last``, else 0."""
-    fits = [count for count in counts if least <= count <= last]
+def _nearest(counts: Iterable[int], free: Container[int], most: int) -> int:
+    """Return the last of ``counts`` up to ``most``, else the first one, else 0.
+
+    :param free: numbers of words at which a cut may be
+    """
+    fits = [count for count in counts if count in free]
     return max((count for count in fits if count <= most), default=min(fits, default=0))
 
 

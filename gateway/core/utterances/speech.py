@@ -93,7 +93,12 @@ class Speech:
         """Return the complete beginning of the open part, if there is one, and cut behind it."""
         agreed = self.policy.agreed
         at = segmentation.cut(
-            agreed, lang, self._options.lengths, self._pauses.before, since=self.policy.admitted
+            agreed,
+            lang,
+            self._options.lengths,
+            self._pauses.before,
+            since=self.policy.admitted,
+            hidden=self._options.stability.mask,
         )
         if at is None:
             return None

@@ -111,8 +111,9 @@ def test_a_long_text_without_pauses_is_cut_before_a_conjunction_that_begins_a_cl
 
 
 def test_a_long_text_without_clauses_is_cut_before_any_conjunction() -> None:
-    assert head(f"{words(12)} or {words(16)}") == words(12)
-    assert head(f"{words(12)} but {words(4)} or {words(11)}") == words(12)
+    assert head(f"{words(12)} or {words(23)}") is None
+    assert head(f"{words(12)} or {words(24)}") == words(12)
+    assert head(f"{words(12)} but {words(4)} or {words(19)}") == words(12)
 
 
 def test_a_pause_just_before_the_last_words_is_used() -> None:
@@ -171,6 +172,33 @@ def test_words_that_belong_to_a_conjunction_stay_with_it() -> None:
     assert head(f"{words(12)} et surtout parce qu’il {words(16)}", "fr") == words(12)
 
 
+def test_a_sentence_without_marks_is_cut_off_before_the_words_that_begin_the_next_one() -> None:
+    assert head(f"{words(12)} okay thank you {words(16)}") == f"{words(12)} okay"
+    assert head(f"{words(12)} what can i {words(16)}") == words(12)
+    assert head(f"{words(12)} könnten sie {words(16)}", "de") == words(12)
+    assert head(f"{words(12)} pourriez-vous {words(16)}", "fr") == words(12)
+    assert head(f"{words(12)} cuándo {words(16)}", "es") == words(12)
+    assert head("私" * 24 + "例えば" + "彼" * 36, "ja") == "私" * 24
+    assert head("中" * 24 + "吗" + "文" * 36, "zh") == "中" * 24 + "吗"
+
+
+def test_no_caption_ends_in_a_word_that_binds_to_the_next_one() -> None:
+    assert head(f"{words(12)} that but {words(16)}") is None
+    assert head(f"{words(43)} of the {words(6)}") == words(43)
+    assert head("of " * 48) == "of " * 44 + "of"
+
+
+def test_a_cut_may_leave_translated_words_behind_it_that_readers_have_not_seen() -> None:
+    text = f"{words(20)} but {words(9)}"
+    assert cut(text, "en", LENGTHS, since=26) is None
+    assert cut(text, "en", LENGTHS, since=26, hidden=5) is None
+    assert cut(text, "en", LENGTHS, since=26, hidden=6) == len(words(20))
+
+
+def test_a_short_form_before_an_apostrophe_begins_a_clause() -> None:
+    assert head(f"{words(12)} parce qu'elle {words(16)}", "fr") == words(12)
+
+
 def test_a_conjunction_is_found_in_any_case_and_with_either_apostrophe() -> None:
     clauses = segmentation._clauses("et", "parce qu'", "ou bien")
     for text in ("parce qu'", "Parce Qu’", "et parce qu'", "ET parce qu’"):
@@ -182,7 +210,7 @@ def test_a_conjunction_is_found_in_any_case_and_with_either_apostrophe() -> None
 
 
 def test_a_japanese_condition_does_not_end_a_clause() -> None:
-    before, behind = "あ" * 30, "い" * 28
+    before, behind = "あ" * 30, "い" * 40
     assert head(f"{before}ましたら{behind}", "ja") == f"{before}ましたら"
     assert head(f"{before}ますと{behind}", "ja") is None
     assert head(f"{before}ますけれども{behind}", "ja") == f"{before}ますけれども"
@@ -224,7 +252,7 @@ def test_the_lengths_can_be_changed() -> None:
 
 @pytest.mark.parametrize("lang", CLAUSES)
 def test_every_language_has_both_kinds_of_clause_patterns(lang: str) -> None:
-    for pattern in CLAUSES[lang]:
+    for pattern in (CLAUSES[lang].sure, CLAUSES[lang].likely):
         assert not pattern.search(words(9))
         assert not pattern.match("")
 

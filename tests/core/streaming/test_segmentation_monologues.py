@@ -22,8 +22,8 @@ MONOLOGUES = {
         " two quarters",
         "mainly because we hired two engineers and the server costs went up in march",
         "but i think that we can bring that down again if we move some of the older machines to the"
-        " new data center",
-        "which should be ready in september and then we would save about twelve percent a month",
+        " new data center which should be ready in september",
+        "and then we would save about twelve percent a month",
     ],
     "de": [
         "guten morgen zusammen schön dass ihr alle da seid ich möchte heute kurz über das budget"
