@@ -41,12 +41,15 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     captions have none."""
     early: int = 1
     """Number of words at the beginning of a caption that are shown in spite of ``stable_mask``. A
-    late first word is worse than one that changes."""
-    dense: int = 3
-    """Number of characters that count as a word in scripts without spaces between words."""
+    late first word is worse than one that changes. In Chinese and Japanese two characters count as
+    a word, in Thai three."""
+    dense: int = 4
+    """Number of characters that count as a word of ``stable_hold`` and ``stable_mask`` in scripts
+    without spaces between words: more than a word has, because the next words change more of such
+    a translation. Default with engines that do not check drafts: 3."""
 
 
-WITHOUT_CHECKS = StabilityRules(hold=4, agree=2, mask=4)
+WITHOUT_CHECKS = StabilityRules(hold=4, agree=2, mask=4, dense=3)
 """Defaults for engines that do not check drafts. Only the forced beginning keeps their translations
 from changing and from being made again, so that it has to be long."""
 
@@ -57,11 +60,12 @@ class Agreement:
     ``committed`` only grows until `reset`, and every later hypothesis is forced to begin with it.
     """
 
-    __slots__ = ("_last", "_rules", "_size", "_spaced", "_text", "committed", "ids")
+    __slots__ = ("_early", "_last", "_rules", "_size", "_spaced", "_text", "committed", "ids")
 
     def __init__(self, lang: str, rules: StabilityRules) -> None:
         self._spaced = units.spaced(lang)
         self._size = 1 if self._spaced else rules.dense
+        self._early = rules.early * units.density(lang)
         self._rules = rules
         self._last: deque[list[str]] = deque(maxlen=max(1, rules.agree - 1))
         self._text = ""
@@ -93,7 +97,7 @@ class Agreement:
         now = units.split(text, self._spaced)
         # The end of a translation of unfinished speech is mostly a guess.
         masked = len(now) - self._rules.mask * self._size
-        early = min(len(now), self._rules.early * self._size)
+        early = min(len(now), self._early)
         shown = "".join(now[: max(masked, early)])
         return shown if shown.startswith(self.committed) else self.committed
 

@@ -166,6 +166,12 @@ def test_in_scripts_without_spaces_the_mask_counts_several_characters_per_word()
     assert agreement(lang="zh", mask=2, early=1, dense=2).visible(text) == text[:2]
 
 
+def test_the_early_words_of_a_script_without_spaces_are_as_long_as_its_words() -> None:
+    text = "今天天气很好"
+    assert agreement(lang="zh", mask=2, early=1, dense=4).visible(text) == text[:2]
+    assert agreement(lang="th", mask=2, early=1, dense=4).visible("กขคงจ") == "กขค"
+
+
 def test_committed_text_is_always_shown() -> None:
     made = agreement("eins zwei drei", "eins zwei drei", mask=2)
     assert made.visible("eins zwei drei") == "eins zwei drei"
