@@ -74,7 +74,8 @@ test-node: $(TEST)
 test-browser: $(TEST)
 	$(BIN)/pytest -m browser
 
-# LiveKit and Pipecat with OpenAI's realtime sockets, in an environment of their own: they are large.
+# Clients of other services: LiveKit and Pipecat with OpenAI's realtime sockets, LibreTranslate's and
+# DeepL's over HTTP. They have an environment of their own, since some are large.
 test-clients:
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'

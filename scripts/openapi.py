@@ -19,6 +19,7 @@ from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import View
 from gateway.server.openai_api.requests import ChatRequest, ResponsesRequest
 from gateway.server.routes.api import STATUS, TranslateRequest
+from gateway.server.routes.body import MULTIPART, URLENCODED
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
@@ -101,7 +102,7 @@ def _paths() -> Json:
         "/translate": {
             "post": _operation(
                 "libreTranslate",
-                "Translate one text or a list of texts, as in LibreTranslate's API.",
+                "Translate one text or a list of texts, plain or HTML, as in LibreTranslate's API.",
                 {200: _json({"type": "object", "required": ["translatedText"]})},
                 body=TranslateQuery,
                 faults=(400, 413, 429, 500, 502, 503, 504),
@@ -135,6 +136,14 @@ def _paths() -> Json:
                         _list(_object("A language.", code=TEXT, name=TEXT, targets=_list(TEXT)))
                     )
                 },
+                auth=Authentication.NONE,
+            )
+        },
+        "/frontend/settings": {
+            "get": _operation(
+                "libreSettings",
+                "Tell a page what the API can do, as in LibreTranslate's API.",
+                {200: _json({"type": "object", "required": ["charLimit", "keyRequired"]})},
                 auth=Authentication.NONE,
             )
         },
@@ -371,7 +380,7 @@ def _operation(
         }
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": shape, "application/x-www-form-urlencoded": shape},
+            "content": dict.fromkeys(("application/json", URLENCODED, MULTIPART), shape),
         }
     return operation
 

@@ -33,7 +33,16 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
-from gateway.server.routes import api, libretranslate, openai, page, qr, sse, tickets, transcripts
+from gateway.server.routes import (
+    api,
+    libretranslate,
+    openai,
+    page,
+    qr,
+    sse,
+    tickets,
+    transcripts,
+)
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.hub import Hub

@@ -1,4 +1,4 @@
-"""Tests in Node.js: a client of the protocol, wscat, and the modules of the demo page."""
+"""Tests in Node.js: clients of the protocol and of other services, wscat, the page's modules."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(node: str, *tests: Path, **env: str) -> None:
 
 @pytest.mark.usefixtures("packages")
 def test_a_client_in_node_gets_what_the_protocol_promises(node: str, gateway: Live) -> None:
-    run(node, *sorted(HERE.glob("*.test.js")), GATEWAY_URL=gateway.ws)
+    run(node, *sorted(HERE.glob("*.test.js")), GATEWAY_URL=gateway.ws, GATEWAY_HTTP=gateway.http)
 
 
 def test_the_modules_of_the_demo_page(node: str) -> None:

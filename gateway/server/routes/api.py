@@ -12,12 +12,11 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -33,6 +32,7 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, Final
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes import oneshot
+from gateway.server.routes.body import EXAMPLE, read
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.phase import HubPhase
 from gateway.settings.loading import near
@@ -41,14 +41,10 @@ from gateway.text import languages
 
 log = logging.getLogger("gateway.http")
 
-Body = TypeVar("Body")
 T = TypeVar("T")
 
 SHOWN_PATH = 128
 """Most characters of an unknown path that the answer repeats."""
-
-BODY_S = 10.0
-"""Seconds for the whole body of a request, which has a few kilobytes."""
 
 STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UNAUTHENTICATED: 401,
@@ -76,10 +72,7 @@ class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False)
     stream: bool = False
 
 
-EXAMPLE: dict[type[Any], str] = {
-    TranslateRequest: '{"text":"good morning","source_lang":"en","target_lang":"de"}'
-}
-"""Example of each body, for the hint of a request with another body."""
+EXAMPLE[TranslateRequest] = '{"text":"good morning","source_lang":"en","target_lang":"de"}'
 
 
 async def translate(request: Request) -> Response:
@@ -295,10 +288,11 @@ async def on_fault(request: Request, exc: Exception) -> Response:
     return refusal(exc)
 
 
-def refusal(fault: GatewayError, body: Any = None) -> Response:
+def refusal(fault: GatewayError, body: Any = None, code: int | None = None) -> Response:
     """Return the answer to a request that fails with ``fault``.
 
     :param body: what the answer says; default: the body of all errors of this gateway
+    :param code: its status; default: `status`
     """
     headers = {}
     if fault.code.retry:
@@ -308,7 +302,7 @@ def refusal(fault: GatewayError, body: Any = None) -> Response:
     if fault.code is ErrorCode.UNAUTHENTICATED:
         # Required of every 401 (RFC 9110, section 11.6.1).
         headers["www-authenticate"] = "Bearer"
-    return reply(_body(fault) if body is None else body, status(fault), headers)
+    return reply(_body(fault) if body is None else body, code or status(fault), headers)
 
 
 def status(fault: GatewayError) -> int:
@@ -316,19 +310,20 @@ def status(fault: GatewayError) -> int:
     return STATUS.get(fault.code, 400)
 
 
-def with_errors(
-    endpoint: Callable[[Request], Awaitable[Response]], body: Callable[[GatewayError, int], Any]
-) -> Callable[[Request], Awaitable[Response]]:
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def with_errors(endpoint: Endpoint, refused: Callable[[GatewayError], Response]) -> Endpoint:
     """Return a route whose errors look as the clients of another API expect.
 
-    :param body: returns the body of an error with a status
+    :param refused: returns the answer to a request that fails
     """
 
     async def wrapped(request: Request) -> Response:
         try:
             return await endpoint(request)
         except GatewayError as fault:
-            return refusal(fault, body(fault, status(fault)))
+            return refused(fault)
 
     return wrapped
 
@@ -405,43 +400,6 @@ async def allowed(
     if room is not None:
         permissions.check_room(room)
     return permissions
-
-
-async def read(request: Request, shape: type[Body]) -> Body:
-    """Return the body of a request, decoded from JSON or a form.
-
-    Raises `ClientFault`: ``bad_frame``, ``too_long``, ``timeout``.
-
-    :param shape: the type of the body
-    """
-    limit = _hub(request).limits.frame
-    data = bytearray()
-    try:
-        async with asyncio.timeout(BODY_S), aclosing(request.stream()) as chunks:
-            async for chunk in chunks:
-                data += chunk
-                # Checked at each chunk: a header with the length may be missing or wrong.
-                if len(data) > limit:
-                    raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
-    except TimeoutError:
-        raise ClientFault(
-            ErrorCode.TIMEOUT, f"The body did not come within {BODY_S:g} s."
-        ) from None
-    except ClientDisconnect:
-        raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.") from None
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip()
-    try:
-        # curl -d declares a form whatever it sends. A body that begins with a brace is JSON.
-        is_form = media_type == "application/x-www-form-urlencoded"
-        if is_form and not data.lstrip().startswith(b"{"):
-            return msgspec.convert(dict(parse_qsl(data.decode(), keep_blank_values=True)), shape)
-        return msgspec.json.decode(bytes(data), type=shape)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
-        raise ClientFault(
-            ErrorCode.BAD_FRAME,
-            f"The body could not be read: {str(exc)[:200]}.",
-            "Send JSON, such as " + EXAMPLE.get(shape, "an object") + ".",
-        ) from exc
 
 
 def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,12 +1,12 @@
 """HTTP routes of LibreTranslate's API, so that its clients work unchanged.
 
-Owns: ``POST /translate``, ``GET /languages`` and ``POST /detect`` as docs.libretranslate.com
-describes them. Must not know: how a text is translated.
+Owns: ``/translate``, ``/languages``, ``/detect`` and ``/frontend/settings`` as
+docs.libretranslate.com describes them. Must not know: how a text is translated.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,32 +16,25 @@ from starlette.routing import Route
 
 from gateway.auth.permissions import Role
 from gateway.core.base.model import Model
-from gateway.errors import ClientFault, ErrorCode
+from gateway.core.base.validation import AUTO
 from gateway.protocol.messages import PRIVATE
-from gateway.server.routes.api import (
-    allowed,
-    answer,
-    directions,
-    language_list,
-    note_trace,
-    read,
-    reply,
-)
-from gateway.server.routes.oneshot import OneShot, OneShotRequest
+from gateway.server.access.authenticator import Authenticator
+from gateway.server.routes.api import allowed, directions, language_list, reply
+from gateway.server.routes.batch import MOST, TranslatedText, translate_batch
+from gateway.server.routes.body import EXAMPLE, read
+from gateway.server.routes.oneshot import TEXT, OneShotRequest
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 
-BATCH = 50
-"""Most texts in one request."""
-
 
 class TranslateQuery(msgspec.Struct, frozen=True):
-    """The body of ``/translate``. Other fields, such as ``alternatives``, are ignored."""
+    """The body of ``/translate``. ``alternatives`` is accepted, but there are none."""
 
-    q: str | Annotated[tuple[str, ...], Meta(max_length=BATCH)]
+    q: str | Annotated[tuple[str, ...], Meta(max_length=MOST)]
     target: str
-    source: str = "auto"
-    format: str = "text"
+    source: str = AUTO
+    format: Literal["text", "html"] = "text"
+    alternatives: int = 0
     api_key: str | None = None
 
 
@@ -52,49 +45,31 @@ class DetectRequest(msgspec.Struct, frozen=True):
     api_key: str | None = None
 
 
-async def translate(request: Request) -> Response:
-    """Translate one text or a list of texts.
+EXAMPLE[TranslateQuery] = '{"q":"Good morning","source":"en","target":"de","format":"text"}'
+EXAMPLE[DetectRequest] = '{"q":"Guten Morgen"}'
 
-    With ``source`` ``auto`` the language of each text is detected by itself. A text that is too
-    short for that is taken to be in the language of the whole list.
-    """
-    hub: Hub = request.app.state.hub
+
+async def translate(request: Request) -> Response:
+    """Translate one text or a list of texts, plain or HTML."""
     query = await read(request, TranslateQuery)
     # Clients without a key send an empty one.
     permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
-    if query.format != "text":
-        raise ClientFault(
-            ErrorCode.BAD_FRAME,
-            f"The format {query.format[:32]!r} is not served.",
-            'Send "format": "text".',
-        )
     single = isinstance(query.q, str)
-    batch = [query.q] if isinstance(query.q, str) else list(query.q)
-    whole = "\n".join(batch)
-    shots: dict[int, OneShot] = {}
-    try:
-        for i, text in enumerate(batch):
-            # An empty text is answered with itself: there is nothing to translate.
-            if text.strip():
-                shots[i] = OneShot(
-                    hub,
-                    OneShotRequest(text, query.source, query.target, sample=whole),
-                    permissions,
-                )
-                note_trace(request, shots[i])
-        answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
-    finally:
-        for shot in shots.values():  # if one text is refused, those before it have sessions
-            shot.close()
-    texts = [shots[i].join(answers[i]) if i in shots else text for i, text in enumerate(batch)]
-    detected = [
-        {"confidence": shots[i].confidence, "language": shots[i].source} if i in shots else None
-        for i in range(len(batch))
-    ]
-    body: dict[str, object] = {"translatedText": texts[0] if single else texts}
-    if query.source == "auto":
-        body["detectedLanguage"] = detected[0] if single else detected
-    return reply(body)
+    wanted = OneShotRequest("", query.source, query.target, html=query.format == "html")
+    texts = [query.q] if isinstance(query.q, str) else list(query.q)
+    made = await translate_batch(request, texts, wanted, permissions)
+    body: dict[str, list[object]] = {"translatedText": [one.text for one in made]}
+    if query.source == AUTO:
+        body["detectedLanguage"] = [_detected(one) for one in made]
+    if query.alternatives > 0:
+        body["alternatives"] = [[] for _ in made]
+    return reply({key: values[0] for key, values in body.items()} if single else body)
+
+
+def _detected(text: TranslatedText) -> object:
+    if text.source is None:
+        return None
+    return {"confidence": text.confidence, "language": text.source}
 
 
 async def list_languages(request: Request) -> Response:
@@ -120,8 +95,31 @@ async def detect(request: Request) -> Response:
     )
 
 
+async def frontend_settings(request: Request) -> Response:
+    """Answer with what a page that uses the API has to know."""
+    authenticator: Authenticator = request.app.state.authenticator
+    profile: Model = request.app.state.hub.engine.profile
+    target = next((tag for tag in profile.targets if tag != profile.sources[0]), None)
+    return reply(
+        {
+            "apiKeys": authenticator.required,
+            "keyRequired": authenticator.required,
+            "charLimit": TEXT,
+            "frontendTimeout": 500,
+            "language": {
+                "source": {"code": AUTO, "name": "Auto Detect"},
+                "target": {"code": target, "name": languages.name(target or "")},
+            },
+            "suggestions": False,
+            "filesTranslation": False,
+            "supportedFilesFormat": [],
+        }
+    )
+
+
 ROUTES = (
     Route("/translate", translate, methods=["POST"]),
     Route("/languages", list_languages),
     Route("/detect", detect, methods=["POST"]),
+    Route("/frontend/settings", frontend_settings),
 )

@@ -8,7 +8,7 @@ statuses. Must not know: how a request names its languages and what answers look
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -37,17 +37,19 @@ from gateway.server.openai_api.requests import (
     model_name,
 )
 from gateway.server.routes.api import (
-    EXAMPLE,
+    Endpoint,
     EventStreamResponse,
     allowed,
     answer,
     language_list,
     note_trace,
-    read,
+    refusal,
     reply,
+    status,
     while_connected,
     with_errors,
 )
+from gateway.server.routes.body import EXAMPLE, read
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.text import languages
 
@@ -62,7 +64,7 @@ DONE = b"data: [DONE]\n\n"
 
 def _translating(
     shape: type[ChatRequest] | type[ResponsesRequest], kind: type[ApiAnswer]
-) -> Callable[[Request], Awaitable[Response]]:
+) -> Endpoint:
     """Return the endpoint for requests of a shape, with one kind of answer."""
 
     async def endpoint(request: Request) -> Response:
@@ -86,7 +88,7 @@ def _translating(
         (finals,) = await answer(request, [shot])
         return reply(about.whole(shot.join(finals)))
 
-    return with_errors(endpoint, error)
+    return with_errors(endpoint, _refused)
 
 
 async def _stream(request: Request, shot: OneShot, about: ApiAnswer) -> Response:
@@ -156,9 +158,13 @@ async def show_model(request: Request) -> Response:
     return reply(model(name))
 
 
+def _refused(fault: GatewayError) -> Response:
+    return refusal(fault, error(fault, status(fault)))
+
+
 ROUTES = (
-    Route("/v1/models", with_errors(list_models, error)),
-    Route("/v1/models/{model}", with_errors(show_model, error)),
+    Route("/v1/models", with_errors(list_models, _refused)),
+    Route("/v1/models/{model}", with_errors(show_model, _refused)),
     Route("/v1/chat/completions", _translating(ChatRequest, ChatAnswer), methods=["POST"]),
     Route("/v1/responses", _translating(ResponsesRequest, ResponsesAnswer), methods=["POST"]),
 )

@@ -21,7 +21,8 @@ from gateway.auth.permissions import Role
 from gateway.auth.tickets import TICKET_S
 from gateway.protocol.handshake import ROOM_PATTERN
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.routes.api import EXAMPLE, allowed, read, reply
+from gateway.server.routes.api import allowed, reply
+from gateway.server.routes.body import EXAMPLE, read
 from gateway.text import languages
 
 

@@ -18,6 +18,7 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.limits import Limits
 from gateway.server.routes import api, libretranslate, oneshot, page, qr, sse, tickets, transcripts
+from gateway.server.routes import body as body_module
 from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.phase import HubPhase
 from tests.support.live import browse, until
@@ -157,7 +158,7 @@ async def test_a_long_text_is_answered_503_in_a_drain_once_its_first_pieces_have
 async def test_a_request_whose_body_does_not_arrive_is_answered_and_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(api, "BODY_S", 0.01)
+    monkeypatch.setattr(body_module, "BODY_S", 0.01)
 
     async with browse() as (_, live):
         live.server.config.timeout_keep_alive = 0  # seconds until the connection is closed

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.core.base.validation import AUTO
 from gateway.engines.scripted import ScriptedEngine
+from tests.server.access.credentials import running_with_keys
 from tests.support.live import browse
 
 
@@ -33,11 +34,54 @@ async def test_a_list_with_one_bad_text_is_refused_and_leaves_no_session() -> No
         assert not live.hub.sessions and not live.hub.rooms
 
 
-async def test_libretranslate_refuses_html_with_a_reason() -> None:
-    async with browse() as (client, _):
-        body = {"q": "<b>hi</b>", "source": "en", "target": "de", "format": "html"}
+async def test_of_html_only_the_texts_are_translated() -> None:
+    async with browse() as (client, live):
+        page = '<p class="x">Good <b>morning</b>.</p><code>run()</code><br>'
+        body = {"q": [page, "<br>"], "source": "en", "target": "de", "format": "html"}
         answer = await client.post("/translate", json=body)
-        assert answer.status_code == 400 and "html" in answer.json()["error"]
+        translated = '<p class="x">[de] Good <b>[de] morning</b>.</p><code>run()</code><br>'
+        assert answer.json() == {"translatedText": [translated, "<br>"]}
+        body = {"q": "<p>Guten Morgen zusammen</p>", "target": "en", "format": "html"}
+        answer = await client.post("/translate", json=body)
+        assert answer.json()["translatedText"] == "<p>[en] Guten Morgen zusammen</p>"
+        assert answer.json()["detectedLanguage"]["language"] == "de"
+        assert not live.hub.sessions
+
+
+async def test_a_long_page_is_translated_in_one_session() -> None:
+    page = "".join(f"<p>line {n} &amp; more</p>\n" for n in range(200))
+    async with browse() as (client, _):
+        body = {"q": page, "source": "en", "target": "de", "format": "html"}
+        answer = await client.post("/translate", json=body)
+        expected = page.replace("line", "[de] line")
+        assert answer.json()["translatedText"] == expected
+
+
+@pytest.mark.parametrize("format", ["markdown", "", 7])
+async def test_an_unknown_format_is_refused_with_an_example(format: object) -> None:
+    async with browse() as (client, _):
+        body = {"q": "hi", "source": "en", "target": "de", "format": format}
+        answer = await client.post("/translate", json=body)
+        assert answer.status_code == 400 and "format" in answer.json()["error"]
+        assert '"format":"text"' in answer.json()["hint"]
+
+
+async def test_alternatives_are_accepted_and_none_are_made() -> None:
+    async with browse() as (client, _):
+        body = {"q": "hi", "source": "en", "target": "de", "alternatives": 3}
+        answer = await client.post("/translate", json=body)
+        assert answer.json() == {"translatedText": "[de] hi", "alternatives": []}
+        answer = await client.post("/translate", json={**body, "q": ["hi", "ho"]})
+        assert answer.json()["alternatives"] == [[], []]
+
+
+async def test_a_page_learns_what_the_gateway_can_do() -> None:
+    async with browse() as (client, _):
+        settings = (await client.get("/frontend/settings")).json()
+        assert settings["charLimit"] == 10_000 and settings["keyRequired"] is False
+        assert settings["language"]["target"] == {"code": "de", "name": "German"}
+    async with running_with_keys() as (_, client):
+        assert (await client.get("/frontend/settings")).json()["keyRequired"] is True
 
 
 async def test_libretranslate_languages_list_codes_names_and_targets() -> None:

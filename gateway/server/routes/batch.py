@@ -1,0 +1,62 @@
+"""The translation of several texts for one HTTP request.
+
+Owns: the sessions of the texts, and their end if one of them fails. Must not know: the API that the
+request is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+from starlette.requests import Request
+
+from gateway.auth.permissions import Permissions
+from gateway.errors import ClientFault, ErrorCode
+from gateway.server.routes.api import answer, note_trace
+from gateway.server.routes.oneshot import OneShot, OneShotRequest
+
+MOST = 50
+"""Most texts of one request."""
+
+
+class TranslatedText(NamedTuple):
+    """One text of a batch. ``source`` is None if there was nothing to translate."""
+
+    text: str
+    source: str | None = None
+    confidence: float = 0.0
+
+
+async def translate_batch(
+    request: Request, texts: Sequence[str], wanted: OneShotRequest, permissions: Permissions
+) -> list[TranslatedText]:
+    """Return the translations of texts, in order. Raises `GatewayError` if one of them fails.
+
+    A text without a word is answered with itself. With ``auto`` the language of each text is
+    detected by itself; a text that is too short for that counts as in that of the whole batch.
+
+    :param wanted: what is asked for; its ``text`` is ignored
+    """
+    wanted = replace(wanted, sample="\n".join(texts))
+    shots: dict[int, OneShot] = {}
+    try:
+        for i, text in enumerate(texts):
+            try:
+                shots[i] = OneShot(request.app.state.hub, replace(wanted, text=text), permissions)
+            except ClientFault as fault:
+                if fault.code is not ErrorCode.EMPTY_TEXT:
+                    raise
+                continue
+            note_trace(request, shots[i])
+        finals = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
+    finally:
+        for shot in shots.values():  # if one text is refused, those before it have sessions
+            shot.close()
+    return [
+        TranslatedText(shots[i].join(finals[i]), shots[i].source, shots[i].confidence)
+        if i in shots
+        else TranslatedText(text)
+        for i, text in enumerate(texts)
+    ]

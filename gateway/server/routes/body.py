@@ -1,0 +1,97 @@
+"""The body of an HTTP request: JSON, a form, or the parameters of the query.
+
+Owns: its bounds, and its conversion to a struct. Must not know: what the fields mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.server.runtime.hub import Hub
+
+Body = TypeVar("Body")
+
+BODY_S = 10.0
+"""Seconds for the whole body of a request, which has a few kilobytes."""
+
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+"""Media types of forms."""
+
+EXAMPLE: dict[type[Any], str] = {}
+"""Example of each body, for the hint of a request with another body."""
+
+
+async def read(request: Request, shape: type[Body]) -> Body:
+    """Return the body of a request, decoded from JSON, a form or the query.
+
+    A field that is repeated in a form or in the query is a list. Raises `ClientFault`:
+    ``bad_frame``, ``too_long``, ``timeout``.
+
+    :param shape: the type of the body
+    """
+    data = await _bytes(request)
+    is_form = request.headers.get("content-type", "").startswith((URLENCODED, MULTIPART))
+    try:
+        # curl -d declares a form whatever it sends. A body that begins with a brace is JSON.
+        if (is_form or not data) and not data.lstrip().startswith(b"{"):
+            fields = [*request.query_params.multi_items(), *await _fields(request, data)]
+            return msgspec.convert(_values(fields), shape, strict=False)
+        return msgspec.json.decode(data, type=shape)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
+        raise ClientFault(
+            ErrorCode.BAD_FRAME,
+            f"The body could not be read: {str(exc)[:200]}.",
+            "Send JSON, such as " + EXAMPLE.get(shape, "an object") + ".",
+        ) from exc
+
+
+async def _bytes(request: Request) -> bytes:
+    hub: Hub = request.app.state.hub
+    limit = hub.limits.frame
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S), aclosing(request.stream()) as chunks:
+            async for chunk in chunks:
+                data += chunk
+                # Checked at each chunk: a header with the length may be missing or wrong.
+                if len(data) > limit:
+                    raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
+    except TimeoutError:
+        raise ClientFault(
+            ErrorCode.TIMEOUT, f"The body did not come within {BODY_S:g} s."
+        ) from None
+    except ClientDisconnect:
+        raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.") from None
+    return bytes(data)
+
+
+def _values(fields: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
+    """Return fields by name; a field that is repeated becomes a list."""
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    return {name: value[0] if len(value) == 1 else value for name, value in values.items()}
+
+
+async def _fields(request: Request, data: bytes) -> list[tuple[str, str]]:
+    """Return the fields of a form, which may have no files. Raises `ValueError`."""
+    if not request.headers.get("content-type", "").startswith(MULTIPART):
+        return parse_qsl(data.decode(), keep_blank_values=True)
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        yield data
+
+    try:
+        form = await MultiPartParser(request.headers, chunks(), max_files=0).parse()
+    except MultiPartException as exc:
+        raise ValueError(exc.message) from exc
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]

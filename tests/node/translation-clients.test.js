@@ -1,0 +1,41 @@
+// Clients of other translation services, unmodified, with the gateway's address. Runs against the
+// gateway at GATEWAY_HTTP, whose engine gives the translations of `tests/node/test_node.py`.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import OpenAI from "openai";
+import translate from "translate";
+
+const BASE = process.env.GATEWAY_HTTP;
+if (!BASE) throw new Error("Set GATEWAY_HTTP, such as http://127.0.0.1:8000.");
+
+const TEXT = "Good morning everybody";
+const GERMAN = "Guten Morgen 👋 zusammen";
+const MESSAGES = [
+  { role: "system", content: "Translate from English into German." },
+  { role: "user", content: TEXT },
+];
+
+test("openai translates, streams and cancels", async () => {
+  const api = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: "none", maxRetries: 0 });
+  const whole = await api.chat.completions.create({ model: "any", messages: MESSAGES });
+  assert.equal(whole.choices[0].message.content, GERMAN);
+  const stream = await api.chat.completions.create({ model: "any", messages: MESSAGES, stream: true });
+  let text = "";
+  for await (const chunk of stream) text += chunk.choices[0].delta.content ?? "";
+  assert.equal(text, GERMAN);
+  const response = await api.responses.create({ model: "translate-en-to-de", input: TEXT });
+  assert.equal(response.output_text, GERMAN);
+  const cut = await api.responses.create({ model: "translate-en-to-de", input: TEXT, stream: true });
+  cut.controller.abort();
+  await assert.rejects(api.chat.completions.create({ model: "any", messages: MESSAGES.slice(1) }), {
+    status: 400,
+  });
+});
+
+test("translate works with the engine libre", async () => {
+  translate.engine = "libre";
+  translate.url = `${BASE}/translate`;
+  assert.equal(await translate(TEXT, { from: "en", to: "de" }), GERMAN);
+});
