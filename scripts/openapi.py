@@ -20,6 +20,7 @@ from gateway.protocol.messages import View
 from gateway.server.openai_api.requests import ChatRequest, ResponsesRequest
 from gateway.server.routes.api import STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
+from gateway.server.routes.deepl import DeepLRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
@@ -37,6 +38,7 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
         "model": "translate-de",
         "messages": [{"role": "user", "content": "Good morning."}],
     },
+    DeepLRequest: {"text": ["Good morning."], "target_lang": "DE"},
     ResponsesRequest: {"model": "translate-de", "input": "Good morning."},
 }
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
@@ -51,6 +53,7 @@ def openapi() -> Json:
         "A refusal or failure.", error=TEXT, code=TEXT, hint={"type": "string"}
     )
     schemas["Fault"]["properties"]["hint"] = {"type": ["string", "null"]}
+    schemas["DeepLFault"] = _object("A refusal or failure, as of DeepL's API.", message=TEXT)
     about = _object("An error.", message=TEXT, type=TEXT, param={"type": "null"}, code=TEXT)
     schemas["OpenAIFault"] = _object("A refusal or failure, as of OpenAI's API.", error=about)
     return {
@@ -109,6 +112,7 @@ def _paths() -> Json:
             )
         },
         **_openai(),
+        **_deepl(),
         "/detect": {
             "post": _operation(
                 "detect",
@@ -278,6 +282,41 @@ def _openai() -> Json:
         "/v1/responses": translating(
             "response", "Translate the input, as OpenAI's API answers it.", ResponsesRequest
         ),
+    }
+
+
+def _deepl() -> Json:
+    """Return the paths of DeepL's API."""
+    translations = _list(_object("A text.", detected_source_language=TEXT, text=TEXT))
+    return {
+        "/v2/translate": {
+            "post": _operation(
+                "deeplTranslate",
+                "Translate texts, as DeepL's API does.",
+                {200: _json(_object("The texts.", translations=translations))},
+                body=DeepLRequest,
+                faults=(400, 413, 429, 500, 502, 503, 504),
+                fault="DeepLFault",
+            )
+        },
+        "/v2/languages": {
+            "get": _operation(
+                "deeplLanguages",
+                "List sources or targets, as DeepL's API does.",
+                {200: _json(_list(_object("A language.", language=TEXT, name=TEXT)))},
+                query={"type": {"type": "string", "enum": ["source", "target"]}},
+                faults=(400, 413, 504),
+                fault="DeepLFault",
+            )
+        },
+        "/v2/usage": {
+            "get": _operation(
+                "deeplUsage",
+                "Answer with an empty object: nothing is counted.",
+                {200: _json({"type": "object"})},
+                fault="DeepLFault",
+            )
+        },
     }
 
 

@@ -35,6 +35,7 @@ from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes import (
     api,
+    deepl,
     libretranslate,
     openai,
     page,
@@ -90,6 +91,7 @@ RESTART_S = 1.0
 HTTP_ROUTES = (
     *api.ROUTES,
     *libretranslate.ROUTES,
+    *deepl.ROUTES,
     *openai.ROUTES,
     *transcripts.ROUTES,
     *tickets.ROUTES,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
-from tests.support.live import Live
+from tests.server.access.credentials import SPEAKER, requiring_keys
+from tests.support.live import Live, in_thread
 
 pytestmark = pytest.mark.clients
 
@@ -27,3 +30,32 @@ def test_deep_translator_translates_as_with_libretranslate(live: Live) -> None:
     api = LibreTranslator(source="en", target="de", api_key="any", custom_url=f"{live.http}/")
     assert api.translate(SAID) == TRANSLATED
     assert api.translate_batch(["one", "two"]) == ["[de] one", "[de] two"]
+
+
+def test_the_client_of_deepl_translates_texts_and_pages(live: Live) -> None:
+    import deepl
+
+    with closing(deepl.DeepLClient("any", server_url=live.http)) as api:
+        answer = api.translate_text([SAID, "Good night."], target_lang="DE", source_lang="EN")
+        assert isinstance(answer, list)
+        assert [one.text for one in answer] == [TRANSLATED, "[de] Good night."]
+        page = api.translate_text(
+            "<b>Guten Morgen zusammen</b>", target_lang="FR", tag_handling="html"
+        )
+        assert not isinstance(page, list)
+        assert (page.text, page.detected_source_lang) == ("<b>[fr] Guten Morgen zusammen</b>", "DE")
+        assert "DE" in [one.code for one in api.get_source_languages()]
+        assert "DE" in [one.code for one in api.get_target_languages()]
+        assert not api.get_usage().any_limit_reached
+
+
+def test_the_client_of_deepl_presents_its_key() -> None:
+    import deepl
+
+    with in_thread(authenticator=requiring_keys()) as live:
+        with closing(deepl.DeepLClient(SPEAKER, server_url=live.http)) as api:
+            answer = api.translate_text(SAID, target_lang="DE", source_lang="EN")
+            assert str(answer) == TRANSLATED
+        with closing(deepl.DeepLClient("wrong", server_url=live.http)) as api:
+            with pytest.raises(deepl.AuthorizationException):
+                api.translate_text(SAID, target_lang="DE")

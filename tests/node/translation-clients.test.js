@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import * as deepl from "deepl-node";
 import OpenAI from "openai";
 import translate from "translate";
 
@@ -32,6 +33,14 @@ test("openai translates, streams and cancels", async () => {
   await assert.rejects(api.chat.completions.create({ model: "any", messages: MESSAGES.slice(1) }), {
     status: 400,
   });
+});
+
+test("deepl-node translates texts and lists languages", async () => {
+  const api = new deepl.DeepLClient("any", { serverUrl: BASE });
+  const answer = await api.translateText(TEXT, "en", "de");
+  assert.equal(answer.text, GERMAN);
+  assert.equal(answer.detectedSourceLang, "en");
+  assert.ok((await api.getTargetLanguages()).some(({ code }) => code === "de"));
 });
 
 test("translate works with the engine libre", async () => {
