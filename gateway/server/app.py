@@ -31,6 +31,7 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
+from gateway.server.outputs.outputs import Outputs
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes import (
@@ -122,9 +123,9 @@ def create_app(
     application works, but the bounds of `gateway.server.uvicorn` do not hold.
 
     ``app.state`` has these attributes for embedders: ``hub`` (`Hub`), ``authenticator``,
-    ``metrics`` (`Metrics`), ``tracer`` (None unless the variables of OpenTelemetry ask for traces),
-    ``store``, and ``base_url`` (address of the gateway for QR codes, without a slash at its end;
-    None: the address of the request).
+    ``metrics`` (`Metrics`), ``outputs`` (`Outputs`), ``tracer`` (None unless the variables of
+    OpenTelemetry ask for traces), ``store``, and ``base_url`` (address of the gateway for QR codes,
+    without a slash at its end; None: the address of the request).
 
     :param engine: translates; its profile lists the languages
     :param limits: bounds of sockets, texts, rooms and memory; default: `Limits()`
@@ -145,6 +146,7 @@ def create_app(
         metrics.observe(event)
         if telemetry is not None and telemetry.tracer is not None:
             telemetry.tracer.observe(room, event, now)
+        outputs.observe(room, event)
 
     limits = limits if limits is not None else Limits()
     # Only languages that the engine can translate from are worth detecting.
@@ -157,6 +159,7 @@ def create_app(
         observe=observe,
         signer=authenticator.signer,
     )
+    outputs = Outputs(hub, metrics.registry)
     telemetry = start_telemetry(hub, metrics.registry, os.environ)
     metrics.add_authenticator(authenticator)
     metrics.add_hub(hub, guards if guards is not None else Counter())
@@ -184,6 +187,7 @@ def create_app(
         finally:
             # A server that drained before leaves nothing here to wait for.
             await hub.drain(0)
+            await outputs.aclose()
             for keeper in keepers:
                 keeper.cancel()
             await asyncio.gather(loading, *keepers, return_exceptions=True)
@@ -218,6 +222,7 @@ def create_app(
     app.state.tracer = tracer
     app.state.authenticator = authenticator
     app.state.metrics = metrics
+    app.state.outputs = outputs
     app.state.store = store
     app.state.transcript_writer = transcripts.TranscriptWriter()
     app.state.language_lists = {}

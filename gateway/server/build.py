@@ -19,7 +19,7 @@ from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import GatewayApp, create_app
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import Settings, SettingsError, check_output
 from gateway.storage.sqlite import store as sqlite
 
 
@@ -49,6 +49,9 @@ def build(
         coalesce_s=settings.coalesce_ms / 1000,
     )
     join(app.state.hub)
+    for output in settings.outputs:
+        check_output(output)
+    app.state.outputs.add(settings.outputs)
     listen_to_speech(app.state.hub, settings)
     return app
 

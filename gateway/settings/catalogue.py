@@ -18,13 +18,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
+from gateway.auth import webhooks
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import StabilityRules
+from gateway.errors import ClientFault
 from gateway.limits import Limits
 from gateway.settings.setting import UNBOUNDED, Setting, rows
 from gateway.settings.setting import SettingsError as SettingsError
+from gateway.text import languages
 
 CONFIG = "GATEWAY_CONFIG"
 """Variable with the path of the TOML file, like ``--config``."""
@@ -58,6 +61,40 @@ class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the jobs, compared with another engine for the same pair that is equally fast."""
     settings: Settings
     """All settings, with the keys of the table in place of those outside of the tables."""
+
+
+class OutputTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one output: an ``[[output]]`` table of the TOML file.
+
+    The string below a field is its documentation.
+    """
+
+    kind: Literal["webhook", "youtube", "zoom"]
+    """Receiver: ``webhook`` is sent every durable event in signed requests, ``youtube`` and
+    ``zoom`` the captions of one language."""
+    url: Annotated[str, Meta(pattern="^https?://")]
+    """Address of the receiver. For ``youtube`` the captions ingestion URL of the stream, for
+    ``zoom`` the caption URL (API token) of the meeting."""
+    room: Annotated[str, Meta(min_length=1, max_length=64)]
+    """Name of the room. For ``webhook`` it may have ``*`` and ``?``; ``*`` means all rooms. Private
+    rooms have no outputs."""
+    to: str | None = None
+    """Language that the output reads, as a BCP 47 tag, so that it is translated even if nobody else
+    reads it. Default: ``youtube`` and ``zoom`` show what was said, and ``webhook`` is sent the
+    languages that others read."""
+    secret_key: str | None = None
+    """``webhook``: secret that signs the requests, ``whsec_`` and 24 to 64 bytes in base64.
+    Required."""
+    name: Annotated[str, Meta(max_length=64)] = ""
+    """Name in logs and metrics. Default: the kind."""
+
+    @property
+    def label(self) -> str:
+        """Name of the output."""
+        return self.name or self.kind
+
+    def __repr__(self) -> str:
+        return f"<OutputTable {self.label} of {self.room}>"  # the address contains a secret
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,6 +313,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     flags."""
 
     engines: tuple[EngineTable, ...] = ()
+    outputs: tuple[OutputTable, ...] = ()
     limits: Limits = field(default_factory=Limits)
     flow: StreamingOptions = field(default_factory=StreamingOptions)
 
@@ -311,13 +349,17 @@ GROUPS = (
 )
 
 
+_NESTED = ("engines", "outputs", "limits", "flow")
+"""Fields of `Settings` that are not settings themselves."""
+
+
 @cache
 def table() -> Mapping[str, Setting]:
     """Return all settings by name, in the order of the documentation."""
     found = rows(Settings)
     for group in GROUPS:
         found += rows(group.struct, group.prefix, group.meta)
-    return {row.name: row for row in found if row.name not in ("engines", "limits", "flow")}
+    return {row.name: row for row in found if row.name not in _NESTED}
 
 
 @cache
@@ -325,6 +367,25 @@ def engine_table() -> Mapping[str, Setting]:
     """Return the keys of an ``[[engine]]`` table by name."""
     own = {row.name: row for row in rows(EngineTable) if row.name != "settings"}
     return own | {name: table()[name] for name in OF_AN_ENGINE}
+
+
+@cache
+def output_table() -> Mapping[str, Setting]:
+    """Return the keys of an ``[[output]]`` table by name."""
+    return {row.name: row for row in rows(OutputTable)}
+
+
+def check_output(output: OutputTable) -> None:
+    """Raise `SettingsError` if an output cannot work."""
+    try:
+        if output.to is not None:
+            languages.normalise(output.to)
+        if output.kind == "webhook":
+            webhooks.key(output.secret_key or "")
+    except (ClientFault, ValueError) as fault:
+        raise SettingsError(str(fault)) from fault
+    if output.kind != "webhook" and set(output.room) & set("*?["):
+        raise SettingsError(f"{output.kind} shows one meeting, so room has to be a whole name.")
 
 
 def engines(settings: Settings) -> tuple[EngineTable, ...]:

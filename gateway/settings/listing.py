@@ -16,6 +16,7 @@ from gateway.settings.catalogue import (
     OF_AN_ENGINE,
     EngineTable,
     engine_table,
+    output_table,
     table,
     value,
 )
@@ -51,6 +52,10 @@ def markdown() -> str:
         if row.name not in OF_AN_ENGINE:
             default = f"`{_shown(row.default)}`"
             lines.append(f"| `{row.name}` | {default} | {row.wanted} | {_meaning(row)} |")
+    lines.append(_OUTPUTS)
+    for row in output_table().values():
+        default = f"`{_shown(row.default)}`"
+        lines.append(f"| `{row.name}` | {default} | {row.wanted} | {_meaning(row)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -81,6 +86,17 @@ tables. A flag or variable that sets `engine` replaces all tables.
 |---|---|---|---|"""
 
 
+_OUTPUTS = """\
+
+## Outputs
+
+Each table `[[output]]` of the TOML file describes one output
+([how to use them](../how-to/outputs.md)). The keys `kind`, `url` and `room` are required.
+
+| key | default | value | meaning |
+|---|---|---|---|"""
+
+
 _MASK = "****"
 
 
@@ -97,6 +113,9 @@ def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
         now = value(loaded.settings, row.name)
         shown = _MASK if row.secret and now else _shown(now)
         yield row.name, shown, loaded.origins.get(row.name, "default")
+    for output in loaded.settings.outputs:
+        # The address of an output contains a secret.
+        yield f"output.{output.label}", _shown([output.kind, output.room]), "[[output]]"
     for engine in loaded.settings.engines:
         for row in engine_table().values():
             name = f"engine.{engine.name}.{row.name}"

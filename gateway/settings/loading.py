@@ -30,9 +30,12 @@ from gateway.settings.catalogue import (
     GROUPS,
     KEY,
     EngineTable,
+    OutputTable,
     Settings,
     SettingsError,
+    check_output,
     engine_table,
+    output_table,
     table,
 )
 from gateway.settings.setting import PREFIX
@@ -63,12 +66,14 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
     given: dict[str, tuple[object, str]] = {}
     path = flags.get("config") or environ.get(CONFIG)
     tables: list[dict[str, Any]] = []
+    outputs: list[dict[str, Any]] = []
     if path:
         file = _flat(_toml(Path(str(path)).expanduser()))
         if isinstance(file.get("engine"), list):
             tables = file.pop("engine")
         elif isinstance(file.get("engine"), dict):
             raise SettingsError(f"{path}: write [[engine]], with two brackets, for each engine.")
+        outputs = file.pop("output", [])
         for key in file:
             if key not in settings:
                 refuse_removed(key, f"{key} in {path}")
@@ -104,6 +109,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
     rules = StabilityRules() if checks else WITHOUT_CHECKS
     settings_given = Settings(
         **values,
+        outputs=_outputs(outputs, str(path)),
         limits=Limits(**grouped[Limits]),
         flow=StreamingOptions(
             pace=PartialTiming(**grouped[PartialTiming]),
@@ -160,6 +166,28 @@ def _engines(
         engines[name] = EngineTable(name=name, settings=merged, **own)
         origins |= {f"engine.{name}.{key}": where for key in given}
     return tuple(engines.values()), origins
+
+
+def _outputs(tables: Sequence[Mapping[str, Any]], path: str) -> tuple[OutputTable, ...]:
+    """Return the outputs of ``[[output]]`` tables. Raises `SettingsError`."""
+    rows = output_table()
+    outputs: list[OutputTable] = []
+    for number, given in enumerate(tables, 1):
+        where = f"[[output]] {number} in {path}"
+        if unknown := next((key for key in given if key not in rows), None):
+            raise SettingsError(f"{where}: there is no key {unknown!r}.{near(unknown, rows)}")
+        if missing := next((key for key in ("kind", "url", "room") if key not in given), None):
+            raise SettingsError(f"{where} needs the key {missing!r}.")
+        values = {key: rows[key].read(value, f"{key} of {where}") for key, value in given.items()}
+        output = OutputTable(**values)
+        try:
+            check_output(output)
+        except SettingsError as fault:
+            raise SettingsError(f"{where}: {fault}") from fault
+        if output.label in (one.label for one in outputs):
+            raise SettingsError(f"{where}: another output is called {output.label!r}, too.")
+        outputs.append(output)
+    return tuple(outputs)
 
 
 def _pair(pair: tuple[str, str], where: str) -> tuple[str, str]:

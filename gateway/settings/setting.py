@@ -117,7 +117,8 @@ def rows(struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = Non
     docs = _docstrings(struct)
     rows = []
     for one in msgspec.structs.fields(struct):
-        default = one.default if one.default is not msgspec.NODEFAULT else {}
+        default = {} if one.default_factory is not msgspec.NODEFAULT else one.default
+        default = None if default is msgspec.NODEFAULT else default
         kind = one.type if meta is None else Annotated[one.type, meta]
         doc = docs.get(one.name, "")
         rows.append(Setting(name=prefix + one.name, type=kind, default=default, doc=doc))
@@ -158,7 +159,9 @@ def _words(kind: msgspec.inspect.Type) -> str:
             low = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}"
             high = f" to {kind.le:g}" if kind.le is not None and kind.le < UNBOUNDED else ""
             return f"{whole} {low}{high}"
-        case msgspec.inspect.StrType(min_length=int(least)):
+        case msgspec.inspect.StrType(pattern="^https?://"):
+            return "a URL"
+        case msgspec.inspect.StrType(min_length=int(least)) if least > 1:
             return f"text of at least {least} characters"
         case msgspec.inspect.DictType():
             return "a table"

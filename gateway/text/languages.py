@@ -132,6 +132,16 @@ def script(tag: str) -> str:
     return _written(tag)[1] or "Zyyy"
 
 
+def with_region(tag: str) -> str:
+    """Return language and likeliest region, for services that know no scripts.
+
+    >>> with_region("zh-Hant"), with_region("de-AT")
+    ('zh-TW', 'de-AT')
+    """
+    full = Language.get(tag).maximize()
+    return Language.make(language=full.language, territory=full.territory).to_tag()
+
+
 def name(tag: str) -> str:
     """Return the English name, for prompts and menus; the tag itself if there is none."""
     found = _match(tag, _NAMED)

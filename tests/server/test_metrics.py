@@ -25,7 +25,7 @@ from gateway.server.metrics import Metrics
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner
-from gateway.settings.catalogue import Settings
+from gateway.settings.catalogue import OutputTable, Settings
 from gateway.storage.sqlite.store import SqliteStore
 from tests.support.hearing import Loudness
 
@@ -52,6 +52,8 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     join_fleet(hub, "redis://localhost")  # nothing connects before the start
     runner = hub.recognition = RecognitionRunner(hub, ScriptedRecogniser(), Loudness)
     runner.jobs["done"] = 1
+    output = OutputTable(kind="zoom", url="http://localhost/", room="demo")
+    app.state.outputs.add((output,))
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     hub.tenants.accounts["acme"] = Account()

@@ -60,3 +60,13 @@ def test_the_keys_of_engine_tables_are_listed_with_their_engine_and_without_secr
 def test_every_key_of_an_engine_table_is_a_setting_or_documented() -> None:
     assert set(catalogue.OF_AN_ENGINE) <= set(catalogue.table())
     assert all(row.doc for row in catalogue.engine_table().values())
+
+
+def test_outputs_are_listed_without_their_addresses(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.toml"
+    table = "[[output]]\nkind = 'zoom'\nroom = 'demo'\nurl = 'https://there/?signature=sesame'\n"
+    config.write_text(table, encoding="utf-8")
+    loaded = load({"config": str(config)}, {})
+    assert listing.as_json(loaded)["output.zoom"]["value"] == ["zoom", "demo"]
+    assert "sesame" not in listing.as_text(loaded) + repr(loaded.settings.outputs)
+    assert all(row.doc for row in catalogue.output_table().values())

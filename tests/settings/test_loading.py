@@ -337,3 +337,41 @@ def test_the_examples_of_the_guide_to_several_engines_can_be_loaded(tmp_path: Pa
         [("first", "vllm"), ("second", "vllm")],
     ]
     assert {one.settings.gpu_memory_utilization for one in loaded[1]} == {0.4}
+
+
+# --- outputs -----------------------------------------------------------------------------------
+
+
+WEBHOOK = f"kind = 'webhook'\nroom = '*'\nurl = 'https://there/'\nsecret_key = 'whsec_{'A' * 44}'"
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("kind = 'webhook'", "[[output]] 1 in {} needs the key 'url'."),
+        ("kind = 'fax'", "[[output]] 1 in {} needs the key 'url'."),
+        (WEBHOOK.replace("webhook", "fax"), "kind of [[output]] 1 in {} cannot be 'fax'"),
+        (WEBHOOK + "\nrooms = 'x'", "[[output]] 1 in {}: there is no key 'rooms'. Did you mean"),
+        (WEBHOOK.replace("whsec", "x"), "[[output]] 1 in {}: secret_key has to be whsec_"),
+        (WEBHOOK.replace("https", "ftp"), "url of [[output]] 1 in {} cannot be"),
+        (WEBHOOK + "\nto = '?'", "[[output]] 1 in {}: `?` is not a language tag."),
+        (WEBHOOK.replace("webhook", "zoom"), "[[output]] 1 in {}: zoom shows one meeting"),
+        (f"{WEBHOOK}\n[[output]]\n{WEBHOOK}", "[[output]] 2 in {}: another output is called"),
+    ],
+)
+def test_a_fault_in_an_output_table_is_named_with_its_place(
+    tmp_path: Path, table: str, says: str
+) -> None:
+    config = write(tmp_path / "g.toml", f"[[output]]\n{table}\n")
+    with pytest.raises(SettingsError) as caught:
+        load({"config": config}, {})
+    assert str(caught.value).startswith(says.format(config))
+    assert "A" * 44 not in str(caught.value)
+
+
+def test_the_examples_of_the_guide_to_outputs_can_be_loaded(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "outputs.md"
+    examples = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    loaded = [load({"config": write(tmp_path / "g.toml", text)}, {}) for text in examples]
+    outputs = [[one.label for one in each.settings.outputs] for each in loaded]
+    assert outputs == [["webhook"], ["youtube", "zoom"]]

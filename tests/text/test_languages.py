@@ -163,3 +163,11 @@ def test_a_language_named_in_words_is_found_and_its_tag_is_the_hint(name: str, t
 
 def test_a_word_that_is_no_name_of_a_language_is_not_found() -> None:
     assert languages.named("Nonsense") is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "region"),
+    [("de", "de-DE"), ("en", "en-US"), ("zh", "zh-CN"), ("zh-Hant", "zh-TW"), ("pt-PT", "pt-PT")],
+)
+def test_a_language_has_a_likely_region(tag: str, region: str) -> None:
+    assert languages.with_region(tag) == region

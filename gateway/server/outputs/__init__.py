@@ -1,0 +1,1 @@
+"""Outputs: HTTP requests that carry the durable events of rooms to other services."""

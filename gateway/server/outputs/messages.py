@@ -1,0 +1,97 @@
+"""The requests of each kind of output, from the events of a room's log.
+
+Owns: their bodies, query parameters and headers. Must not know: when they are sent, what becomes of
+them.
+
+- ``webhook``: Standard Webhooks (https://www.standardwebhooks.com), version 1
+- ``youtube``: "Closed Captions over HTTP for YouTube Live Streams"
+- ``zoom``: "Using a third-party closed captioning service", Zoom's caption URL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import httpx2 as httpx
+import msgspec
+
+from gateway.core.history.event_log import Durable
+from gateway.protocol.messages import Final, Source
+from gateway.settings.catalogue import OutputTable
+from gateway.text import languages
+
+
+class LoggedEvent(NamedTuple):
+    """An event, and the time at which it was decided, in seconds since the epoch."""
+
+    event: Durable
+    at: float
+
+
+class OutputRequest(NamedTuple):
+    """A request to be sent, possibly several times.
+
+    ``id`` is the same in every attempt; it is empty if the request is not signed.
+    """
+
+    body: bytes
+    query: dict[str, str | int]
+    media_type: str
+    id: str = ""
+
+
+def request(
+    table: OutputTable, room: str, epoch: str, events: Sequence[LoggedEvent], number: int
+) -> OutputRequest | None:
+    """Return the request with some events; None if there is nothing in them for this output.
+
+    :param epoch: name of the log
+    :param number: number of the request in the room, from 1
+    """
+    if table.kind == "webhook":
+        return _webhook(room, epoch, events)
+    captions = [(one.at, " ".join(text.split())) for one in events if (text := _shown(table, one))]
+    if not captions:
+        return None
+    if table.kind == "youtube":
+        lines = [f"{_utc(at)}\n{text}\n" for at, text in captions]
+        query: dict[str, str | int] = {"seq": number}
+    else:
+        lines = ["\n".join(text for _, text in captions)]
+        query = {"seq": number}
+        if table.to is not None:
+            query["lang"] = languages.with_region(table.to)
+    return OutputRequest("".join(lines).encode(), query, "text/plain; charset=utf-8")
+
+
+def number_url(table: OutputTable) -> httpx.URL | None:
+    """Return the address that tells the number of the last request, for outputs that have one."""
+    url = httpx.URL(table.url)
+    return url.copy_with(path=url.path + "/seq") if table.kind == "zoom" else None
+
+
+def _webhook(room: str, epoch: str, events: Sequence[LoggedEvent]) -> OutputRequest:
+    first, last = events[0], events[-1]
+    message = {
+        "type": "room.events",
+        "timestamp": _utc(last.at) + "Z",
+        "data": {"room": room, "epoch": epoch, "events": [one.event for one in events]},
+    }
+    id = f"evt_{epoch}_{first.event.seq}_{last.event.seq}"
+    return OutputRequest(msgspec.json.encode(message), {}, "application/json", id)
+
+
+def _shown(table: OutputTable, one: LoggedEvent) -> str | None:
+    """Return the text of a caption in the output's language, or of an original if it has none."""
+    match one.event:
+        case Source(text=text) if table.to is None:
+            return text
+        case Final(text=text, lang=lang) if table.to and languages.same(lang, table.to):
+            return text
+    return None
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]

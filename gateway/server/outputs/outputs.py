@@ -1,0 +1,113 @@
+"""The outputs of a gateway.
+
+Owns: which rooms have which outputs, their senders and metrics. Must not know: how a sender
+delivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+
+import httpx2 as httpx
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from gateway.core.room.room import Room
+from gateway.protocol.messages import DURABLE, PRIVATE, ServerMessage
+from gateway.server.outputs.sender import OutputSender
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.tasks import BackgroundTasks
+from gateway.settings.catalogue import OutputTable
+
+FLUSH_S = 5.0
+"""Seconds at the end of the gateway for events that are not delivered yet."""
+
+
+class Outputs:
+    """The outputs of all rooms. `observe` begins a sender when its room has something for it."""
+
+    def __init__(self, hub: Hub, registry: CollectorRegistry) -> None:
+        self._hub = hub
+        self._tables: Sequence[OutputTable] = ()
+        self._senders: dict[tuple[Room, int], OutputSender] = {}
+        self._tasks = BackgroundTasks(logging.getLogger("gateway.outputs"), "an output failed")
+        self._client: httpx.AsyncClient | None = None
+        self._events = Counter(
+            "gateway_output_events",
+            "Events for outputs: delivered, or lost because the receiver was away for too long.",
+            ("output", "outcome"),
+            registry=registry,
+        )
+        self._failures = Counter(
+            "gateway_output_failures",
+            "Attempts of outputs that failed and are repeated.",
+            ("output",),
+            registry=registry,
+        )
+        self._behind = Gauge(
+            "gateway_output_behind",
+            "Events that outputs have not delivered yet.",
+            ("output",),
+            registry=registry,
+        )
+
+    def add(self, tables: Sequence[OutputTable]) -> None:
+        """Begin to serve outputs."""
+        self._tables = tables
+        for n, table in enumerate(tables):
+            # Shown from the start, so that the first loss is a change of a counter.
+            self._failures.labels(table.label)
+            for outcome in ("delivered", "lost"):
+                self._events.labels(table.label, outcome)
+            self._behind.labels(table.label).set_function(partial(self._behind_of, n))
+
+    def observe(self, room: str, event: ServerMessage) -> None:
+        """Notify the senders of a room about an event that it has decided."""
+        if not self._tables or not isinstance(event, DURABLE) or event.seq is None:
+            return
+        if room.startswith(PRIVATE) or (found := self._hub.rooms.get(room)) is None:
+            return
+        for n, table in enumerate(self._tables):
+            if fnmatchcase(room, table.room):
+                self._notify(n, table, found, event.seq)
+
+    def _notify(self, n: int, table: OutputTable, room: Room, seq: int) -> None:
+        sender = self._senders.get((room, n))
+        if sender is None:
+            for old in [
+                key for key in self._senders if self._hub.rooms.get(key[0].name) is not key[0]
+            ]:
+                del self._senders[old]
+            sender = self._senders[room, n] = OutputSender(
+                self._hub, table, room, seq - 1, lambda what, count: self._count(table, what, count)
+            )
+        sender.notify()
+        if sender.task is None:
+            if self._client is None:
+                self._client = httpx.AsyncClient()
+            sender.task = self._tasks.start(sender.run(self._client))
+
+    async def aclose(self) -> None:
+        """Deliver what is left within `FLUSH_S`, then stop."""
+        for sender in self._senders.values():
+            sender.finish()
+        running = [sender.task for sender in self._senders.values() if sender.task is not None]
+        if running:
+            await asyncio.wait(running, timeout=FLUSH_S)
+        await self._tasks.aclose()
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _behind_of(self, n: int) -> float:
+        # A scrape runs in a thread of its own.
+        senders = self._senders.copy().items()
+        return float(sum(sender.behind for (_, i), sender in senders if i == n))
+
+    def _count(self, table: OutputTable, what: str, count: int) -> None:
+        if what == "failed":
+            self._failures.labels(table.label).inc(count)
+        else:
+            self._events.labels(table.label, what).inc(count)

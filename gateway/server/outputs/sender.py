@@ -1,0 +1,217 @@
+"""One output of one room: a place in the room's log, and the requests from there on.
+
+Owns: the place, the retries, the session that reads the output's language. Must not know: which
+rooms have outputs, what the requests look like (`gateway.server.outputs.messages`).
+
+The log of the room is the queue. It is bounded, so an output needs no memory of its own: if the
+receiver is away for so long that the log has dropped events, they are counted as lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from itertools import islice
+
+import httpx2 as httpx
+
+from gateway.auth import webhooks
+from gateway.auth.permissions import Role
+from gateway.core.room.room import Room
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
+from gateway.errors import GatewayError
+from gateway.server.outputs import messages
+from gateway.server.outputs.messages import LoggedEvent, OutputRequest
+from gateway.server.runtime.hub import Hub
+from gateway.settings.catalogue import OutputTable
+
+log = logging.getLogger("gateway.outputs")
+
+BATCH = 100
+"""Most events of one request. A receiver that is slow gets fewer and larger requests."""
+
+ATTEMPT_S = 15.0
+"""Seconds for one attempt; Standard Webhooks recommends 15 to 30."""
+
+FIRST_S, LONGEST_S = 1.0, 60.0
+"""Seconds until the second attempt, and most seconds between two. Each wait is twice the last."""
+
+GIVE_UP_S = 3_600.0
+"""Seconds after which a request that fails is given up. Captions of an hour ago are no news."""
+
+IDLE_S = 60.0
+"""Seconds without an event after which the sender ends. The next event starts it again."""
+
+NUMBER = 16
+"""Most characters of a number that a receiver tells."""
+
+GONE = 410
+"""Status by which a receiver says that it wants no further requests (Standard Webhooks)."""
+
+
+class OutputSender:
+    """The requests of one output for one room.
+
+    :param since: the last event that is not sent
+    :param count: called with what happened (``delivered``, ``failed``, ``lost``) and how often
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        table: OutputTable,
+        room: Room,
+        since: int,
+        count: Callable[[str, int], None],
+    ) -> None:
+        self._hub = hub
+        self._table = table
+        self._room = room
+        self._seq = since
+        self._count = count
+        self._news = asyncio.Event()
+        self._requests = 0
+        self._closing = False
+        self.task: asyncio.Task[None] | None = None
+        """Task in which `run` runs, as long as it does."""
+
+    @property
+    def behind(self) -> int:
+        """Events of the room that are not delivered yet."""
+        return self._room.log.seq - self._seq if self._alive else 0
+
+    @property
+    def _alive(self) -> bool:
+        return self._hub.rooms.get(self._room.name) is self._room
+
+    def notify(self) -> None:
+        """Tell that the room has a new event."""
+        self._news.set()
+
+    def finish(self) -> None:
+        """Let `run` end as soon as everything is delivered."""
+        self._closing = True
+        self._news.set()
+
+    async def run(self, client: httpx.AsyncClient) -> None:
+        """Send what is new until the room ends or is idle."""
+        session = await self._read_language()
+        try:
+            # Requests are numbered on over a restart of the gateway.
+            number_url = messages.number_url(self._table)
+            if number_url is not None and not self._requests:
+                self._requests = await self._number(client, number_url)
+            while self._alive:
+                self._news.clear()
+                if events := self._next():
+                    await self._deliver(client, events)
+                elif self._closing or not await self._wait():
+                    return
+        finally:
+            self.task = None  # first: the next event, also one of closing, needs a new task
+            if session is not None:
+                self._hub.close(session)
+
+    async def _wait(self) -> bool:
+        """Wait for an event, and return whether there is one."""
+        try:
+            async with asyncio.timeout(IDLE_S):
+                return await self._news.wait()
+        except TimeoutError:
+            return self._news.is_set()  # it may have come in the meantime
+
+    async def _read_language(self) -> Session | None:
+        """Read the output's language as a member of the room, so that it is translated."""
+        if self._table.to is None:
+            return None
+        name = self._room.name
+        asked = ConnectRequest(
+            room=name, role=Role.VIEW, targets=(self._table.to,), view="final", speaker=None
+        )
+        try:
+            await self._hub.fetch(name)
+            session = self._hub.open(asked)
+        except GatewayError as fault:
+            log.warning("output %s does not read %s: %s", self._table.label, self._table.to, fault)
+            return None
+        # The events are read from the log; what the session is sent counts for nothing.
+        loop = asyncio.get_running_loop()
+        session.outbox.take()
+        session.outbox.wake = lambda: loop.call_soon(session.outbox.take)  # type: ignore[assignment]
+        return session
+
+    def _next(self) -> list[LoggedEvent]:
+        """Return the next events of the log."""
+        history = self._room.log
+        lost = history.oldest - 1 - self._seq
+        if lost > 0:
+            self._count("lost", lost)
+            self._seq += lost
+        begin = self._hub.wall() - self._hub.now() + history.began
+        entries = islice(history.entries(self._seq), BATCH)
+        return [LoggedEvent(entry.event, begin + entry.at) for entry in entries]
+
+    async def _deliver(self, client: httpx.AsyncClient, events: list[LoggedEvent]) -> None:
+        """Send events, again and again if that fails, until it is too late."""
+        epoch, last = self._room.log.epoch, events[-1].event.seq
+        assert last is not None, "an event of a log has a number"
+        number = self._requests + 1
+        request = messages.request(self._table, self._room.name, epoch, events, number)
+        outcome = "delivered"
+        if request is not None:
+            self._requests += 1
+            if not await self._send(client, request):
+                outcome = "lost"
+        self._seq = last
+        self._count(outcome, len(events))
+
+    async def _send(self, client: httpx.AsyncClient, request: OutputRequest) -> bool:
+        """Return whether the receiver has accepted a request."""
+        deadline, pause = self._hub.now() + GIVE_UP_S, FIRST_S
+        failed = False
+        while self._alive:  # a room that was deleted must not be sent any more
+            status = await self._attempt(client, request)
+            if 200 <= status < 300:
+                if failed:
+                    log.info("output %s works again", self._table.label)
+                return True
+            self._count("failed", 1)
+            if not failed:
+                log.warning("output %s failed: %s", self._table.label, status or "no answer")
+            failed = True
+            if status == GONE or self._closing or self._hub.now() + pause > deadline:
+                return False
+            # Receivers that come back should not be met by all rooms at the same moment.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_S)
+        return False
+
+    async def _number(self, client: httpx.AsyncClient, url: httpx.URL) -> int:
+        """Return the number of the last request that the receiver knows; 0 if it tells none."""
+        try:
+            async with asyncio.timeout(ATTEMPT_S), client.stream("GET", url) as answer:
+                async for text in answer.aiter_text(NUMBER):
+                    return int(text) if answer.status_code == 200 else 0
+                return 0
+        except (httpx.HTTPError, OSError, TimeoutError, ValueError):
+            return 0
+
+    async def _attempt(self, client: httpx.AsyncClient, request: OutputRequest) -> int:
+        """Return the status of an attempt, 0 if there was no answer."""
+        headers = {"content-type": request.media_type}
+        if self._table.secret_key is not None:
+            now = int(self._hub.wall())
+            headers |= webhooks.signature(self._table.secret_key, request.id, now, request.body)
+        url = httpx.URL(self._table.url).copy_merge_params(request.query)
+        try:
+            # The answer's body is not read: it may be endless.
+            async with (
+                asyncio.timeout(ATTEMPT_S),
+                client.stream("POST", url, content=request.body, headers=headers) as answer,
+            ):
+                return answer.status_code
+        except (httpx.HTTPError, OSError, TimeoutError):
+            return 0

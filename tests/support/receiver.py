@@ -1,0 +1,88 @@
+"""An HTTP server that takes what outputs send, and fails as told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from tests.support.live import until
+
+
+class Received(NamedTuple):
+    """A request. ``path`` has the query."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Receiver:
+    """A server on a port of its own.
+
+    ``statuses``  answers to the next requests, then always 204; 0 closes without an answer
+    ``received``  every request so far
+    ``hold``      no request is answered while it is cleared
+    """
+
+    def __init__(self, *statuses: int, number: str = "0") -> None:
+        self.statuses = list(statuses)
+        self.received: list[Received] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.port = 0
+        self._number = number
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/in"
+
+    @property
+    def posts(self) -> list[Received]:
+        return [one for one in self.received if one.method == "POST"]
+
+    async def __aenter__(self) -> Receiver:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.hold.set()
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen, on the same port as before."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Refuse connections."""
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def take(self, count: int) -> list[Received]:
+        """Wait for a number of requests with a body, and return them all."""
+        await until(lambda: len(self.posts) >= count)
+        return self.posts
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            method, path, _ = head[0].split(" ")
+            lines = (line.partition(": ") for line in head[1:] if line)
+            headers = {name.lower(): value for name, _, value in lines}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            self.received.append(Received(method, path, headers, body))
+            await self.hold.wait()
+            status = 204
+            if method == "POST" and self.statuses:
+                status = self.statuses.pop(0)
+            text = self._number if method == "GET" else ""
+            if status:
+                answer = f"HTTP/1.1 {200 if text else status} X\r\nContent-Length: {len(text)}\r\n"
+                writer.write(f"{answer}Connection: close\r\n\r\n{text}".encode())
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the sender gave up
+        finally:
+            writer.close()
