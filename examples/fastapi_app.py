@@ -1,0 +1,33 @@
+"""A FastAPI application with the gateway below ``/captions``.
+
+The page is at ``/captions/``, the WebSocket at ``/captions/v1/ws``. ``/rooms`` is a route of the
+application that looks into the gateway. Settings come from the variables ``GATEWAY_...``.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from gateway.server.embed import gateway_app
+from gateway.settings.loading import load
+
+captions = gateway_app(load({}, os.environ).settings)
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Run what the application needs, and the gateway in it."""
+    async with captions.lifespan(app):
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+app.mount("/captions", captions)
+
+
+@app.get("/rooms")
+async def rooms() -> dict[str, int]:
+    """Answer with the rooms that are open and the number of durable events in each."""
+    return {name: room.log.seq for name, room in captions.state.hub.rooms.items()}

@@ -1,0 +1,164 @@
+"""The examples, as the processes that a reader of them starts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from benchmarks.ports import free_port
+from gateway.settings.catalogue import OutputTable
+from tests.support.live import running, until
+from tests.support.talk import talk
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SECRET = "whsec_" + base64.b64encode(bytes(32)).decode()
+LINES = 60
+"""Most lines of an example."""
+
+
+@contextlib.asynccontextmanager
+async def started(*args: str, **environ: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a program in the folder of the examples, and kill it at the end."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("GATEWAY_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *args,
+        cwd=EXAMPLES,
+        env=clean | environ | {"PYTHONPATH": str(EXAMPLES.parent)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+@contextlib.asynccontextmanager
+async def application(name: str, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve an ASGI application of the examples, and yield a client of it."""
+    port = free_port()
+    options = ("--port", str(port), "--log-level", "warning")
+    # Requests that come before it listens are repeated.
+    transport = httpx.AsyncHTTPTransport(retries=8)
+    async with (
+        started("-m", "uvicorn", f"{name}:app", *options, **environ),
+        httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", transport=transport, timeout=10
+        ) as client,
+    ):
+        await client.get("/openapi.json")
+        yield client
+
+
+async def test_the_fastapi_application_translates_below_its_path() -> None:
+    environ = {"GATEWAY_ENGINE": "scripted", "GATEWAY_INSECURE": "1"}
+    async with application("fastapi_app", **environ) as client:
+        assert (await client.get("/captions/readyz")).json()["status"] == "ready"
+        body = {"text": "hello", "source_lang": "en", "target_lang": "de"}
+        answer = await client.post("/captions/v1/translate", json=body)
+        assert answer.json()["translation"] == "[de] hello"
+        assert (await client.get("/rooms")).json() == {}
+
+
+async def test_the_webhook_receiver_keeps_captions_and_refuses_forged_ones() -> None:
+    async with application("webhook_receiver", WEBHOOK_SECRET=SECRET) as client, running() as live:
+        forged = {"webhook-id": "1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
+        answer = await client.post("/captions", content=b"{}", headers=forged)
+        assert answer.status_code == 401
+        url = f"{client.base_url}/captions"
+        output = OutputTable(kind="webhook", url=url, room="*", secret_key=SECRET)
+        live.state.outputs.add((output,))
+        async with talk(live, "?room=demo&from=en&to=de") as speaker:
+            for text in ("one", "字幕", "wrong"):
+                await speaker.send({"type": "say", "id": text, "text": text})
+                await speaker.until("final")
+            await speaker.send({"type": "retract", "id": "wrong"})
+            await speaker.until("retracted")
+        captions: dict[str, str] = {}
+        while list(captions) != ["one de", "字幕 de"]:
+            captions = (await client.get("/captions/demo")).json()
+        assert captions == {"one de": "[de] one", "字幕 de": "[de] 字幕"}
+
+
+async def test_the_matrix_bot_translates_what_others_write() -> None:
+    sent: list[dict[str, Any]] = []
+    events = [
+        {"type": "m.room.message", "sender": "@bot:x", "content": {"body": "its own"}},
+        {"type": "m.room.member", "sender": "@ann:x", "content": {}},
+        {
+            "type": "m.room.message",
+            "sender": "@ann:x",
+            "content": {"body": "Guten Morgen zusammen"},
+        },
+    ]
+    timeline = {"rooms": {"join": {"!room:x": {"timeline": {"events": events}}}}}
+    forever = asyncio.Event()
+
+    async def sync(request: Request) -> Response:
+        since = int(request.query_params.get("since", "0"))
+        if since > 1:
+            await forever.wait()
+        return JSONResponse({"next_batch": str(since + 1), **(timeline if since == 1 else {})})
+
+    async def send(request: Request) -> Response:
+        assert request.path_params["room"] == "!room:x"
+        sent.append(await request.json())
+        return JSONResponse({"event_id": "$1"})
+
+    base = "/_matrix/client/v3"
+    routes = [
+        Route(f"{base}/account/whoami", lambda _: JSONResponse({"user_id": "@bot:x"})),
+        Route(f"{base}/sync", sync),
+        Route(base + "/rooms/{room}/send/m.room.message/{id}", send, methods=["PUT"]),
+    ]
+    port = free_port()
+    server = uvicorn.Server(
+        uvicorn.Config(Starlette(routes=routes), port=port, log_config=None, lifespan="off")
+    )
+    serving = asyncio.create_task(server._serve())
+    await until(lambda: server.started)
+    async with running() as live:
+        environ = {"MATRIX_URL": f"http://127.0.0.1:{port}", "MATRIX_TOKEN": "t", "TO": "fr"}
+        environ |= {"MATRIX_ROOM": "!room:x", "GATEWAY": live.ws}
+        async with started("matrix_bot.py", **environ):
+            await until(lambda: len(sent) > 0)
+    forever.set()
+    server.should_exit = True
+    await serving
+    assert sent == [{"msgtype": "m.notice", "body": "[fr] Guten Morgen zusammen"}]
+
+
+async def test_the_bridge_sends_what_a_recogniser_hears() -> None:
+    heard = [{"partial": "good"}, {"partial": "good mor"}, {"text": "good morning"}, {"text": ""}]
+    lines = "".join(json.dumps(one) + "\n" for one in [*heard, {"text": "we meet"}])
+    async with running() as live, started("recogniser_bridge.py", GATEWAY=live.ws) as process:
+        out, _ = await process.communicate(lines.encode())
+        assert process.returncode == 0
+    assert sorted(out.decode().splitlines()) == ["[de] good morning", "[de] we meet"]
+
+
+def test_every_example_is_short_and_listed_and_has_a_test() -> None:
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    here = Path(__file__).read_text(encoding="utf-8")
+    for path in EXAMPLES.glob("*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES, path.name
+        assert f"({path.name})" in readme
+        assert re.search(rf'"{path.stem}(\.py)?"', here), path.name
