@@ -19,7 +19,7 @@ import pytest
 
 from gateway.core.captions.captioner import Captioner
 from gateway.core.session.connect_request import ConnectRequest
-from gateway.engines.base.engine import Engine, Health, PullEngine
+from gateway.engines.base.engine import Engine, PullEngine
 from gateway.engines.ctranslate2 import engine as ctranslate2
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.engines.profiles import load
@@ -206,21 +206,9 @@ async def test_a_text_that_a_model_server_quotes_to_a_probe_is_not_logged(
 class Raising(PullEngine):
     """A pull engine with a fault in its own code."""
 
-    name = "raising"
-    profile = ScriptedEngine().profile
-    capacity = 1
-    unfinished = 0
-
     def __init__(self, faults: list[Exception]) -> None:
-        super().__init__()
+        super().__init__("raising", ScriptedEngine().profile, 1)
         self.faults = faults
-        self.health = Health.STARTING
-
-    def stats(self) -> dict[str, float]:
-        return {}
-
-    async def start(self) -> None:
-        self.health = Health.READY
 
     async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         raise self.faults.pop()

@@ -6,14 +6,11 @@ engine, any client.
 
 To write a new engine, choose a base class and read the contract below:
 
-* `ModelEngine`, if the model calls back when it has output. Implement ``submit`` and ``abort``.
-* `PullEngine` as well, if the output is best written as an async generator. Implement ``generate``.
+* `PullEngine`, if the output is best written as an async generator. Implement ``generate``.
+* `ModelEngine`, if the model calls back. Implement ``submit``, ``abort`` and ``unfinished``.
 * `EngineWrapper`, if the engine changes what another engine does.
 
-Then add a constructor to `gateway.engines.registry` and the engine to
-``tests/engines/conftest.py``.
-
-Contract (``tests/engines/test_contract.py`` runs it against every engine):
+Contract (`gateway.engines.testing.contract` tests it):
 
 1. ``submit`` begins a job in the current turn of the event loop. It raises nothing for a problem
    with the job. It calls the `Sink` only after it has returned, in the thread of the event loop.
@@ -256,9 +253,7 @@ class Backend:
 class ModelEngine(Backend, PushEngine):
     """A base of engines that have a model, in this process or behind a connection.
 
-    :param name: value of `Engine.name`
-    :param profile: value of `Engine.profile`
-    :param capacity: value of `Engine.capacity`
+    :param profile: value of `Engine.profile`; ``name`` and ``capacity`` likewise
     """
 
     def __init__(self, name: str, profile: Profile, capacity: int) -> None:
@@ -268,6 +263,12 @@ class ModelEngine(Backend, PushEngine):
     @property
     def profile(self) -> Profile:
         return self._profile
+
+    async def start(self) -> None:
+        self._set_health(Health.READY)
+
+    async def aclose(self) -> None:
+        self._set_health(Health.CLOSED)
 
 
 class PullJob:
@@ -279,11 +280,11 @@ class PullJob:
         self.task: asyncio.Task[None] | None = None
 
 
-class PullEngine(PushEngine):
-    """A base of engines that implement `generate`; it adds `submit`, `abort` and `aclose`.
+class PullEngine(ModelEngine):
+    """A base of engines that implement `generate`, and `start` if they have something to load.
 
     A task is cancelled at most once, because a second cancel would interrupt the closing of its
-    generator. A subclass that overrides `aclose` calls the method of this class in it.
+    generator. A subclass that overrides `start` or `aclose` calls the method of this class in it.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -295,7 +296,15 @@ class PullEngine(PushEngine):
         """Stream the translation of ``job``. Raises `EngineFault` if it fails."""
         raise NotImplementedError
 
+    @property
+    def unfinished(self) -> int:
+        """Number of open generators. One stays open after `abort` until it is closed."""
+        return len(self._pull_tasks)
+
     def submit(self, job: Job, sink: Sink) -> None:
+        if self.health is not Health.READY:
+            refuse(sink, EngineGone(f"{self.name} is {self.health.value} and takes no jobs."))
+            return
         pull = self._pull_jobs[job.id] = PullJob(sink)
         pull.task = asyncio.create_task(self._pull(job, pull), name=f"pull {job.id}")
         self._pull_tasks.add(pull.task)
@@ -305,6 +314,7 @@ class PullEngine(PushEngine):
         self._stop(job_id, Aborted(job_id))
 
     async def aclose(self) -> None:
+        await super().aclose()
         for job_id in list(self._pull_jobs):
             self._stop(job_id, EngineGone("The engine was closed while the job ran."))
         if self._pull_tasks:

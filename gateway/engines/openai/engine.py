@@ -22,7 +22,7 @@ from typing import Literal
 import httpx2
 import msgspec
 
-from gateway.engines.base.engine import Health, ModelEngine, PullEngine, Sink, refuse
+from gateway.engines.base.engine import Health, PullEngine, Sink, refuse
 from gateway.engines.openai.completions import (
     CompletionEvent,
     EventStreamDecoder,
@@ -116,7 +116,7 @@ class CompletionReply:
         return chunk
 
 
-class OpenAIEngine(PullEngine, ModelEngine):
+class OpenAIEngine(PullEngine):
     """An `Engine` that translates through an OpenAI-compatible server.
 
     :param url: address of the server, with or without ``/v1``. Proxies named in the environment are
@@ -174,11 +174,6 @@ class OpenAIEngine(PullEngine, ModelEngine):
         self._sessions = RouterSessions(self._client)
 
     @property
-    def unfinished(self) -> int:
-        """Number of open responses. A response stays open after `abort` until it is closed."""
-        return len(self._pull_tasks)
-
-    @property
     def _chat(self) -> bool:
         return self._api == "chat" or (self._api == "auto" and self._profile.kind == "chat")
 
@@ -193,7 +188,7 @@ class OpenAIEngine(PullEngine, ModelEngine):
                 f"The profile {self._profile.name} is not for a chat model:"
                 " set openai_api to completions, or choose another profile."
             )
-        self._health = Health.READY
+        await super().start()
         logger.info(
             "%s at %s, profile %s, %s, vLLM's fields %s",
             self.name,
@@ -215,7 +210,6 @@ class OpenAIEngine(PullEngine, ModelEngine):
             super().submit(job, sink)
 
     async def aclose(self) -> None:
-        self._health = Health.CLOSED
         try:
             await super().aclose()
             await self._sessions.aclose()

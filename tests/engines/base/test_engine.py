@@ -12,6 +12,7 @@ import pytest
 from gateway.engines.base.engine import (
     READER_LIMIT,
     Aborted,
+    Health,
     PullEngine,
     PushEngine,
     Sink,
@@ -63,7 +64,8 @@ class Generated(PullEngine):
     """A `PullEngine` around a given generator function."""
 
     def __init__(self, make: Callable[[Job], AsyncGenerator[Chunk]]) -> None:
-        super().__init__()
+        super().__init__("generated", ScriptedEngine().profile, 1)
+        self._health = Health.READY
         self.make = make
 
     def generate(self, job: Job) -> AsyncGenerator[Chunk]:

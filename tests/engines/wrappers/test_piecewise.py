@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.engines.base.engine import Aborted, PullEngine
+from gateway.engines.base.engine import Aborted, Health, PullEngine
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.piecewise import WHOLE_TEXT_WEIGHT, PiecewiseEngine, split_text
@@ -42,6 +42,7 @@ class SentenceModel(PullEngine, ScriptedEngine):
         flags: Iterable[tuple[str, ...]] = (),
     ) -> None:
         super().__init__(languages=("en", "de", "ja"))
+        self._health = Health.READY
         self._profile = Profile(name="sentences", kind=kind, languages=("en", "de", "ja"))
         self.jobs: list[Job] = []
         self.room = room
