@@ -225,7 +225,7 @@ OPENERS = re.compile(
 )
 
 
-WRITTEN = ("gateway", "benchmarks", "examples", "fuzz", "scripts", "tests", "training")
+WRITTEN = ("gateway", "caption_gateway", "benchmarks", "examples", "fuzz", "scripts", "tests", "training")
 """Folders of the repository whose docstrings are checked."""
 
 

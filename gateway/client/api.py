@@ -156,7 +156,7 @@ class Client:
     """A connection to a gateway, created by `connect`.
 
     All events after the first ``welcome``, including answers, wait in a queue of
-    `gateway.client.requests.QUEUE` events for ``async for``. If a program has begun to iterate and
+    1,024 events for ``async for``. If a program has begun to iterate and
     is slow, the client stops reading when the queue is full; the gateway then merges events, and
     finally closes with 4008. If a program never iterates, the oldest events are dropped. Events of
     unknown types are skipped.

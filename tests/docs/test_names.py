@@ -16,9 +16,12 @@ from tests.docs.pages import PAGES, ROOT, name
 CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
 """The pages that describe the code as it is. The changelog names what older versions had."""
 
-FOLDERS = "benchmarks|clients|deploy|docs|fuzz|gateway|requirements|scripts|tests|training|web_demo"
+FOLDERS = (
+    "benchmarks|caption_gateway|clients|deploy|docs|fuzz|gateway|requirements|scripts|tests|training"
+    "|web_demo"
+)
 FILE = re.compile(rf"(?<![\w/.:-])(?:{FOLDERS})/[\w.@/-]*[\w/]")
-MODULE = re.compile(r"`((?:gateway|benchmarks|training|fuzz|tests)(?:\.\w+)+)`")
+MODULE = re.compile(r"`((?:caption_gateway|gateway|benchmarks|training|fuzz|tests)(?:\.\w+)+)`")
 COMMAND = re.compile(r"python -m ((?:gateway|benchmarks|training|fuzz|tests)[\w.]*)")
 CLASS = re.compile(r"`_?([A-Z][a-z]+[A-Z]\w*)(?:\.(\w+))?(?:\([^`]*\))?`")
 FOREIGN = {

@@ -1,17 +1,17 @@
-"""Fixtures: every engine, started once for all tests of the contract, and tiny models."""
+"""Every engine, for the tests of the contract; fixtures with tiny models."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
 from gateway.engines.ctranslate2 import model
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine
@@ -22,48 +22,6 @@ from gateway.engines.wrappers.pivot import PivotEngine
 from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from tests.engines.puppet import Puppet
-
-T = TypeVar("T")
-
-PATIENCE = 30.0
-"""Seconds until a test of the contract is taken to hang. Starting vLLM is not counted in."""
-
-
-class Subject:
-    """A started engine and its event loop, which live longer than one test."""
-
-    def __init__(self, make: Callable[[], AbstractContextManager[Engine]], start: float) -> None:
-        self.make = make
-        self.start = start
-        self.runner = asyncio.Runner()
-        self.stack = ExitStack()
-        self._engine: Engine | None = None
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, ready for use. It is built again if the last test closed it."""
-        if self._engine is None or self._engine.health is not Health.READY:
-            self.close()
-            self._engine = self.stack.enter_context(self.make())
-            self.run(self._engine.start(), self.start)
-        return self._engine
-
-    @property
-    def engine_as_it_is(self) -> Engine:
-        """The engine, possibly closed, for tests that close it anyway."""
-        return self._engine or self.engine
-
-    def run(self, work: Coroutine[Any, Any, T], patience: float = PATIENCE) -> T:
-        async def limited() -> T:
-            async with asyncio.timeout(patience):
-                return await work
-
-        return self.runner.run(limited())
-
-    def close(self) -> None:
-        if self._engine is not None:
-            self.run(self._engine.aclose())
-        self.stack.close()
 
 
 class Backwards(dict[tuple[str, str], list[str]]):
@@ -192,20 +150,6 @@ ENGINES = {
 MARKS = dict.fromkeys(("vllm", "vllm_asked"), (pytest.mark.vllm, pytest.mark.timeout(600)))
 STARTS = dict.fromkeys(("vllm", "vllm_asked"), 540.0)
 """Seconds a start may take, where that is longer than a test."""
-
-
-@pytest.fixture(
-    scope="session",
-    params=[pytest.param(name, marks=MARKS.get(name, ())) for name in ENGINES],
-)
-def subject(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Subject]:
-    make, dir = ENGINES[request.param], tmp_path_factory.mktemp(request.param)
-    subject = Subject(lambda: make(dir), STARTS.get(request.param, PATIENCE))
-    with subject.runner:
-        yield subject
-        subject.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager
 
 from gateway.engines.base.engine import Engine
-from gateway.job import Chunk, Job
+from gateway.engines.testing.subject import LONG, TEXT, chunks, job, texts
+from gateway.job import Job
 from tests.support.live import until
 
-TEXT = "Good morning everybody, can you hear me?"
-LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
-
-PATIENCE_S = 30.0
-"""After which a test is taken to hang."""
-
-
-def job(id: str = "j1", text: str = TEXT, **fields: Any) -> Job:
-    """Return a job from English into German."""
-    return Job(id=id, text=text, source="en", target="de", **fields)
-
-
-async def chunks(engine: Engine, job: Job) -> list[Chunk]:
-    """Return all chunks of a job. Raises the fault in which the job ends."""
-    async with aclosing(engine.translate(job)) as stream:
-        return [chunk async for chunk in stream]
-
-
-async def texts(engine: Engine, job: Job) -> list[str]:
-    """Return the texts of the chunks of a job."""
-    return [chunk.text for chunk in await chunks(engine, job)]
+__all__ = ["LONG", "TEXT", "chunks", "idle", "job", "read", "started", "texts"]
 
 
 async def read(engine: Engine, job: Job) -> str:

@@ -4,14 +4,16 @@ import asyncio
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from msgspec.structs import replace
 
+from caption_gateway.testing import EngineContract
 from gateway.engines import registry
 from gateway.engines.base.engine import Engine, Health
 from gateway.engines.ctranslate2.engine import BATCH
@@ -316,46 +318,90 @@ def test_the_embedded_model_translates_all_thirty_directions_of_its_languages() 
     assert sum(profile.pivots(*pair) for pair in pairs) == 20
 
 
+FAILING = """
+from caption_gateway.engines import EngineFault
+from word_book import WordBook
+from word_book import make as make_word_book
+
+
+class Failing(WordBook):
+    async def generate(self, job):
+        raise EngineFault("The word book is closed.")
+        yield
+
+
+def make(settings, profile):
+    made = make_word_book(settings, profile)
+    return Failing("failing", made.profile, made.capacity)
+"""
+
+
 @pytest.fixture
-def phrase_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install the package of the how-to page, as pip would."""
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "write-engine.md"
-    example = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
-    (tmp_path / "phrase_book.py").write_text(example)
-    info = tmp_path / "phrase_book-1.0.dist-info"
+def word_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the package of the how-to page, as pip would, and one that fails."""
+    example = how_to_write_an_engine()[0]
+    (tmp_path / "word_book.py").write_text(example)
+    (tmp_path / "failing.py").write_text(FAILING)
+    info = tmp_path / "word_book-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: phrase-book\nVersion: 1.0\n")
-    points = "[caption_gateway.engines]\nphrases = phrase_book:make\nbroken = phrase_book:absent\n"
-    (info / "entry_points.txt").write_text(points)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: word-book\nVersion: 1.0\n")
+    points = ["words = word_book:make", "failing = failing:make", "broken = word_book:absent"]
+    (info / "entry_points.txt").write_text("\n".join(["[caption_gateway.engines]", *points]))
     monkeypatch.syspath_prepend(tmp_path)
 
 
-@pytest.mark.usefixtures("phrase_book")
-async def test_an_engine_of_another_package_is_guarded_and_supervised_like_the_own() -> None:
-    engine = build(load({"engine": "phrases"}, {}).settings)
-    assert isinstance(engine, PiecewiseEngine)
-    assert isinstance(engine.engine, GuardedEngine)
-    assert isinstance(engine.engine.engine, Supervisor)
+def how_to_write_an_engine() -> list[str]:
+    """Return the Python programs of the how-to page: the engine, and its tests."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "write-engine.md"
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+JOB = Job(id="1", text="Good morning", source="en", target="de")
+
+
+async def translate(engine: Engine) -> str:
     await engine.start()
     try:
-        job = Job(id="1", text="Good morning", source="en", target="de")
-        async with aclosing(engine.translate(job)) as chunks:
-            assert "".join([chunk.text async for chunk in chunks]) == "Guten Morgen"
-        with pytest.raises(EngineFault, match="phrase book lacks"):
-            async with aclosing(engine.translate(replace(job, text="Good night"))) as chunks:
-                assert [chunk async for chunk in chunks] == []
+        async with aclosing(engine.translate(JOB)) as chunks:
+            return "".join([chunk.text async for chunk in chunks])
     finally:
         await engine.aclose()
 
 
-@pytest.mark.usefixtures("phrase_book")
+@pytest.mark.usefixtures("word_book")
+async def test_an_engine_of_another_package_is_guarded_and_supervised_like_the_own() -> None:
+    engine = build(load({"engine": "words"}, {}).settings)
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert isinstance(engine.engine.engine, Supervisor)
+    assert await translate(engine) == "guten Morgen"
+
+
+@pytest.mark.usefixtures("word_book")
+async def test_a_fault_of_an_engine_of_another_package_reaches_the_caller() -> None:
+    with pytest.raises(EngineFault, match="The word book is closed"):
+        await translate(build(load({"engine": "failing"}, {}).settings))
+
+
+@pytest.mark.usefixtures("word_book")
 def test_an_engine_that_cannot_be_imported_is_named_with_the_reason() -> None:
-    with pytest.raises(EngineFault, match=r"broken \(phrase_book:absent\) cannot be imported"):
+    with pytest.raises(EngineFault, match=r"broken \(word_book:absent\) cannot be imported"):
         build(load({"engine": "broken"}, {}).settings)
 
 
-@pytest.mark.usefixtures("phrase_book")
+@pytest.mark.usefixtures("word_book")
 def test_an_engine_of_another_package_can_be_a_fallback_and_vllm_cannot() -> None:
-    assert load({"fallback": "phrases"}, {}).settings.fallback == "phrases"
+    assert load({"fallback": "words"}, {}).settings.fallback == "words"
     with pytest.raises(SettingsError, match="--fallback cannot be 'vllm'"):
         load({"fallback": "vllm"}, {})
+
+
+def test_the_tests_of_the_how_to_page_pass_for_its_engine(tmp_path: Path) -> None:
+    engine, tests = how_to_write_an_engine()
+    (tmp_path / "word_book.py").write_text(engine)
+    (tmp_path / "test_word_book.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+    contract = [name for name in vars(EngineContract) if name.startswith("test_")]
+    assert f"{len(contract)} passed" in run.stdout

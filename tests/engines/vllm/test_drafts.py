@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gateway.engines.testing.subject import EngineSubject
 from gateway.engines.vllm.compat import VllmApi
 from gateway.engines.vllm.engine import VllmEngine
 from gateway.job import Chunk, Job
-from tests.engines.conftest import STARTS, Subject
+from tests.engines.conftest import STARTS
 from tests.engines.reading import LONG, chunks, job, read
 from tests.engines.vllm_factory import make_vllm, require
 from tests.support.models import tiny_llama
@@ -33,13 +33,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def subject(model: Path) -> Iterator[Subject]:
-    subject = Subject(lambda: nullcontext(make_vllm(model, drafts=True)), STARTS["vllm"])
-    yield subject
-    subject.close()
+def subject(model: Path) -> Iterator[EngineSubject]:
+    with EngineSubject(lambda: make_vllm(model, drafts=True), STARTS["vllm"]) as subject:
+        yield subject
 
 
-def try_on(subject: Subject, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+def try_on(subject: EngineSubject, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
     subject.run(work(subject.engine), PATIENCE)
 
 
@@ -61,7 +60,7 @@ def changed(text: str, chance: random.Random) -> str:
     )
 
 
-def test_drafts_of_many_jobs_at_once_change_no_translation(subject: Subject) -> None:
+def test_drafts_of_many_jobs_at_once_change_no_translation(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         chance = random.Random(1)
         sources = [LONG[: 20 + 9 * n] for n in range(4)]
@@ -85,7 +84,7 @@ def test_drafts_of_many_jobs_at_once_change_no_translation(subject: Subject) -> 
 
 
 def test_a_draft_that_is_right_is_accepted_in_the_step_that_reads_the_prompt(
-    subject: Subject,
+    subject: EngineSubject,
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         _, ids = with_ids(await chunks(engine, job("plain")))
@@ -105,7 +104,7 @@ def test_a_draft_that_is_right_is_accepted_in_the_step_that_reads_the_prompt(
     try_on(subject, work)
 
 
-def test_with_the_largest_bias_growing_text_keeps_any_draft(subject: Subject) -> None:
+def test_with_the_largest_bias_growing_text_keeps_any_draft(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         _, ids = with_ids(await chunks(engine, job("other", LONG[:60])))
         vocabulary = engine._loaded.vocabulary  # type: ignore[union-attr]
@@ -119,7 +118,7 @@ def test_with_the_largest_bias_growing_text_keeps_any_draft(subject: Subject) ->
     try_on(subject, work)
 
 
-def test_a_draft_behind_a_forced_prefix_is_checked(subject: Subject) -> None:
+def test_a_draft_behind_a_forced_prefix_is_checked(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         text, ids = with_ids(await chunks(engine, job("plain")))
         vocabulary = engine._loaded.vocabulary  # type: ignore[union-attr]
@@ -183,7 +182,9 @@ def test_the_bias_raises_only_tokens_that_are_nearly_as_probable(model: Path) ->
     assert padded.argmax(-1).tolist() == [1, 0, 0]
 
 
-def test_a_prompt_that_is_cached_up_to_its_last_token_is_checked_as_well(subject: Subject) -> None:
+def test_a_prompt_that_is_cached_up_to_its_last_token_is_checked_as_well(
+    subject: EngineSubject,
+) -> None:
     async def work(engine: VllmEngine) -> None:
         vocabulary = engine._loaded.vocabulary  # type: ignore[union-attr]
         block = engine._loaded.engine.vllm_config.cache_config.block_size  # type: ignore[union-attr]

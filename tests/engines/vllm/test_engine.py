@@ -12,8 +12,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing, nullcontext
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,13 @@ from gateway.engines import profiles
 from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.profiles import Profile, Prompt
+from gateway.engines.testing.subject import EngineSubject
 from gateway.engines.vllm import model as loaded
 from gateway.engines.vllm.engine import VllmEngine
 from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver
 from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
 from gateway.job import Job
-from tests.engines.conftest import STARTS, Subject
+from tests.engines.conftest import STARTS
 from tests.engines.reading import LONG, job, read
 from tests.engines.vllm_factory import SETTINGS, make_vllm
 from tests.support.live import until
@@ -67,20 +68,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def subject(model: Path) -> Iterator[Subject]:
-    subject = Subject(lambda: nullcontext(make_vllm(model)), STARTS["vllm"])
-    with subject.runner:
+def subject(model: Path) -> Iterator[EngineSubject]:
+    with EngineSubject(lambda: make_vllm(model), STARTS["vllm"]) as subject:
         yield subject
-        subject.close()
 
 
-def try_on(subject: Subject, work: Callable[[Any], Awaitable[None]]) -> None:
-    engine = subject.engine
-
-    async def run() -> None:
-        await work(engine)
-
-    subject.run(run())
+def try_on(subject: EngineSubject, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+    subject.run(work(subject.engine))
 
 
 # With vLLM.
@@ -88,7 +82,10 @@ def try_on(subject: Subject, work: Callable[[Any], Awaitable[None]]) -> None:
 
 @real
 def test_outputs_are_the_same_on_the_direct_path_and_from_the_generator(
-    subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    subject: EngineSubject,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     jobs = (job("free"), job("long", LONG), job("forced", prefix="Guten"))
 
@@ -113,7 +110,10 @@ def test_outputs_are_the_same_on_the_direct_path_and_from_the_generator(
 
 @real
 def test_a_direct_path_without_outputs_is_abandoned_at_the_start(
-    subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    subject: EngineSubject,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Dry(OutputFeed):
         def adopt(self, request_id: str, receiver: OutputReceiver) -> bool:
@@ -126,7 +126,7 @@ def test_a_direct_path_without_outputs_is_abandoned_at_the_start(
 
 
 @real
-def test_abort_has_stopped_the_request_when_it_returns(subject: Subject) -> None:
+def test_abort_has_stopped_the_request_when_it_returns(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         async with aclosing(engine.translate(job("aborted", LONG))) as chunks:
             await anext(chunks)
@@ -140,7 +140,7 @@ def test_abort_has_stopped_the_request_when_it_returns(subject: Subject) -> None
 
 
 @real
-def test_an_aborted_job_leaves_the_scheduler_as_well(subject: Subject) -> None:
+def test_an_aborted_job_leaves_the_scheduler_as_well(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         async with aclosing(engine.translate(job("aborted", LONG))) as aborted:
             await anext(aborted)
@@ -154,7 +154,7 @@ def test_an_aborted_job_leaves_the_scheduler_as_well(subject: Subject) -> None:
 
 
 @real
-def test_a_job_cancelled_at_any_moment_leaves_no_request_or_task(subject: Subject) -> None:
+def test_a_job_cancelled_at_any_moment_leaves_no_request_or_task(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         for turns in range(8):
             reading = asyncio.create_task(read(engine, job(f"cancelled-{turns}", LONG)))
@@ -170,7 +170,7 @@ def test_a_job_cancelled_at_any_moment_leaves_no_request_or_task(subject: Subjec
 
 @real
 def test_a_long_prompt_is_tokenised_in_a_thread_and_can_be_aborted_there(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
+    subject: EngineSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         whole = await read(engine, job("short"))
@@ -187,7 +187,7 @@ def test_a_long_prompt_is_tokenised_in_a_thread_and_can_be_aborted_there(
 
 
 @real
-def test_a_text_longer_than_the_model_can_take_is_refused(subject: Subject) -> None:
+def test_a_text_longer_than_the_model_can_take_is_refused(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         with pytest.raises(EngineFault) as raised:
             await read(engine, job("long", "no such word " * 400))
@@ -199,7 +199,7 @@ def test_a_text_longer_than_the_model_can_take_is_refused(subject: Subject) -> N
 
 @real
 def test_the_ids_of_an_output_are_those_of_its_prefix_and_its_tokens(
-    subject: Subject, model: Path
+    subject: EngineSubject, model: Path
 ) -> None:
     vocabulary = Vocabulary.load(model)
 
@@ -217,7 +217,7 @@ def test_the_ids_of_an_output_are_those_of_its_prefix_and_its_tokens(
 
 @real
 def test_a_growing_sentence_is_found_in_the_cache_up_to_its_old_end(
-    subject: Subject, model: Path
+    subject: EngineSubject, model: Path
 ) -> None:
     vocabulary = Vocabulary.load(model)
 
@@ -236,7 +236,7 @@ def test_a_growing_sentence_is_found_in_the_cache_up_to_its_old_end(
 
 @real
 def test_a_request_that_vllm_refuses_fails_only_its_job(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
+    subject: EngineSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         with monkeypatch.context() as patch, pytest.raises(EngineFault) as raised:
@@ -249,7 +249,7 @@ def test_a_request_that_vllm_refuses_fails_only_its_job(
 
 
 @real
-def test_more_jobs_than_admitted_are_refused_until_one_ends(subject: Subject) -> None:
+def test_more_jobs_than_admitted_are_refused_until_one_ends(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         admitted = [asyncio.create_task(read(engine, job(f"{n}", LONG))) for n in range(8)]
         await until(lambda: engine.unfinished == len(admitted))
@@ -265,7 +265,9 @@ def test_more_jobs_than_admitted_are_refused_until_one_ends(subject: Subject) ->
 
 
 @real
-def test_a_full_vllm_is_an_overload(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_vllm_is_an_overload(
+    subject: EngineSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(engine: VllmEngine) -> None:
         limits = inside(engine).scheduler_config
         monkeypatch.setattr(limits, "max_num_queued_reqs", 1)  # vLLM 0.32 and later
@@ -279,7 +281,7 @@ def test_a_full_vllm_is_an_overload(subject: Subject, monkeypatch: pytest.Monkey
 
 @real
 def test_a_job_that_vllm_gives_up_ends_in_a_fault(
-    subject: Subject,
+    subject: EngineSubject,
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         async with aclosing(engine.translate(job("given up", LONG))) as chunks:
@@ -296,7 +298,7 @@ def test_a_job_that_vllm_gives_up_ends_in_a_fault(
 
 @real
 def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
-    subject: Subject, model: Path, tmp_path: Path
+    subject: EngineSubject, model: Path, tmp_path: Path
 ) -> None:
     for file in ("config.json", "model.safetensors"):
         (tmp_path / file).symlink_to(model / file)
@@ -307,7 +309,7 @@ def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
 
 @real
 def test_a_profile_without_turns_uses_the_chat_template_of_the_model(
-    subject: Subject, model: Path, tmp_path: Path
+    subject: EngineSubject, model: Path, tmp_path: Path
 ) -> None:
     """The template here writes what the embedded profile does, so the output is the same."""
     for file in ("config.json", "model.safetensors", "tokenizer.json"):
@@ -326,7 +328,9 @@ def test_a_profile_without_turns_uses_the_chat_template_of_the_model(
 
 
 @real
-def test_an_argument_that_this_vllm_does_not_have_is_named(subject: Subject, model: Path) -> None:
+def test_an_argument_that_this_vllm_does_not_have_is_named(
+    subject: EngineSubject, model: Path
+) -> None:
     engine = make_vllm(model, extra={"no_such_argument": 1})
 
     async def work() -> None:
@@ -357,7 +361,7 @@ def processes(engine: VllmEngine) -> list[Any]:
 
 
 @real
-def test_a_death_is_noticed_while_there_are_no_jobs(subject: Subject) -> None:
+def test_a_death_is_noticed_while_there_are_no_jobs(subject: EngineSubject) -> None:
     async def work(engine: VllmEngine) -> None:
         processes(engine)[0].kill()
         await until(lambda: engine.health is Health.DEAD)
@@ -370,7 +374,7 @@ def test_a_death_is_noticed_while_there_are_no_jobs(subject: Subject) -> None:
 
 @real
 def test_a_death_ends_running_jobs_in_a_fault_and_a_new_engine_can_start(
-    subject: Subject,
+    subject: EngineSubject,
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         async with aclosing(engine.translate(job("in flight", LONG))) as chunks:
@@ -390,7 +394,9 @@ def test_a_death_ends_running_jobs_in_a_fault_and_a_new_engine_can_start(
 
 
 @real
-def test_engine_core_finishes_running_requests_when_it_is_told_to_end(subject: Subject) -> None:
+def test_engine_core_finishes_running_requests_when_it_is_told_to_end(
+    subject: EngineSubject,
+) -> None:
     async def work(engine: VllmEngine) -> None:
         whole = await read(engine, job("undisturbed", LONG))
         async with aclosing(engine.translate(job("running", LONG))) as chunks:
@@ -406,7 +412,7 @@ def test_engine_core_finishes_running_requests_when_it_is_told_to_end(subject: S
 
 
 @real
-def test_closing_leaves_no_process_behind(subject: Subject) -> None:
+def test_closing_leaves_no_process_behind(subject: EngineSubject) -> None:
     import psutil
 
     async def work(engine: VllmEngine) -> None:
@@ -420,7 +426,7 @@ def test_closing_leaves_no_process_behind(subject: Subject) -> None:
 
 @real
 def test_closing_an_engine_that_is_still_starting_leaves_no_process_behind(
-    subject: Subject, model: Path
+    subject: EngineSubject, model: Path
 ) -> None:
     engine = make_vllm(model)
     before = set(multiprocessing.active_children())

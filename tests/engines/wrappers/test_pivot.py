@@ -11,13 +11,13 @@ from gateway.core.streaming.stability import StabilityRules
 from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.testing.subject import RecordingSink
 from gateway.engines.wrappers import pivot as module
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.pivot import PivotEngine
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Chunk, Job
 from tests.engines.reading import chunks, started
-from tests.engines.test_contract import Taken
 from tests.engines.workshop import settle
 
 RULES = StabilityRules(hold=1, mask=1, agree=2)
@@ -206,9 +206,9 @@ async def test_captions_make_their_own_step_if_the_one_they_waited_for_is_cancel
     inner.hold()
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
-        english = Taken().submit(engine, job("en", target="en", utterance="u"))
-        french = Taken().submit(engine, job("fr", utterance="u"))
-        japanese = Taken().submit(engine, job("ja", target="ja", utterance="u"))
+        english = RecordingSink().submit(engine, job("en", target="en", utterance="u"))
+        french = RecordingSink().submit(engine, job("fr", utterance="u"))
+        japanese = RecordingSink().submit(engine, job("ja", target="ja", utterance="u"))
         engine.abort("en")
         assert isinstance(english.fault, Aborted)
         inner.release()
@@ -346,7 +346,7 @@ async def test_the_translation_of_an_older_text_that_comes_late_changes_nothing(
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
         inner.hold()
-        late = Taken().submit(engine, job("a", "eins zwei", partial=True, utterance="u"))
+        late = RecordingSink().submit(engine, job("a", "eins zwei", partial=True, utterance="u"))
         await inner.step()  # the first word of the older text
         inner._holding = False
         for n, text in enumerate(("eins zwei drei", "eins zwei drei vier")):
@@ -374,13 +374,13 @@ async def test_an_abort_in_the_first_step_stops_it_if_nobody_else_waits_for_it()
     inner.hold()
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
-        french = Taken().submit(engine, job("fr", utterance="u"))
-        japanese = Taken().submit(engine, job("ja", target="ja", utterance="u"))
+        french = RecordingSink().submit(engine, job("fr", utterance="u"))
+        japanese = RecordingSink().submit(engine, job("ja", target="ja", utterance="u"))
         engine.abort("fr")
         assert isinstance(french.fault, Aborted) and engine.unfinished == 1
         engine.abort("ja")
         assert isinstance(japanese.fault, Aborted) and engine.unfinished == 0
-        again = Taken().submit(engine, job("ja", target="ja", utterance="u"))
+        again = RecordingSink().submit(engine, job("ja", target="ja", utterance="u"))
         inner.release()
         await again.over.wait()
         assert again.text == "[ja] [en] guten Tag"
@@ -392,7 +392,7 @@ async def test_an_abort_in_the_second_step_stops_that_one() -> None:
     async with started(engine):
         await translated(engine, job("first", utterance="u"))
         inner.hold()
-        taken = Taken().submit(engine, job("fr", utterance="u"))
+        taken = RecordingSink().submit(engine, job("fr", utterance="u"))
         await inner.step()
         engine.abort("fr")
         assert isinstance(taken.fault, Aborted) and list(inner.aborted) == ["fr"]
@@ -404,7 +404,8 @@ async def test_a_first_step_that_fails_fails_all_who_wait_for_it_and_is_made_aga
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
         both = [
-            Taken().submit(engine, job(lang, target=lang, utterance="u")) for lang in ("fr", "ja")
+            RecordingSink().submit(engine, job(lang, target=lang, utterance="u"))
+            for lang in ("fr", "ja")
         ]
         for taken in both:
             await taken.over.wait()
@@ -416,14 +417,14 @@ async def test_a_failure_that_leads_to_the_end_of_another_waiting_job_is_no_faul
     inner = Bridge(fault=failing(JobFault("No.", ErrorCode.REJECTED)))
     engine = PivotEngine(inner, "en", RULES)
 
-    class Withdrawing(Taken):
+    class Withdrawing(RecordingSink):
         def end(self, fault: EngineFault | None) -> None:
             super().end(fault)
             engine.abort("ja")
 
     async with started(engine):
         french = Withdrawing().submit(engine, job("fr", utterance="u"))
-        japanese = Taken().submit(engine, job("ja", target="ja", utterance="u"))
+        japanese = RecordingSink().submit(engine, job("ja", target="ja", utterance="u"))
         await french.over.wait()
         assert isinstance(japanese.fault, Aborted)
 
@@ -449,7 +450,7 @@ async def test_a_dead_engine_fails_both_steps_at_once() -> None:
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
         inner.hold()
-        taken = Taken().submit(engine, job())
+        taken = RecordingSink().submit(engine, job())
         inner.die()
         await taken.over.wait()
         assert isinstance(taken.fault, EngineGone)

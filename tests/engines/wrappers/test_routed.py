@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from gateway.core.scheduling.scheduler import work
 from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.testing.subject import RecordingSink
 from gateway.engines.wrappers import routed as module
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.routed import STALE_S, EngineRoute, RoutedEngine
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Job
 from tests.engines.reading import chunks, job, read, started
-from tests.engines.test_contract import Taken
 from tests.engines.workshop import Loading, Time, settle
 from tests.support.typed import current
 
@@ -43,8 +43,8 @@ def two(**options: Any) -> tuple[Named, Named, RoutedEngine]:
     return one, other, RoutedEngine([EngineRoute("one", one), EngineRoute("other", other)])
 
 
-def submit(engine: RoutedEngine, count: int, **fields: Any) -> list[Taken]:
-    return [Taken().submit(engine, job(f"j{n}", **fields)) for n in range(count)]
+def submit(engine: RoutedEngine, count: int, **fields: Any) -> list[RecordingSink]:
+    return [RecordingSink().submit(engine, job(f"j{n}", **fields)) for n in range(count)]
 
 
 # --- the choice --------------------------------------------------------------------------------

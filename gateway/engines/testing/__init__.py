@@ -1,0 +1,1 @@
+"""Tests that every engine has to pass."""
