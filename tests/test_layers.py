@@ -225,7 +225,17 @@ OPENERS = re.compile(
 )
 
 
-WRITTEN = ("gateway", "caption_gateway", "benchmarks", "examples", "fuzz", "scripts", "tests", "training")
+WRITTEN = (
+    "gateway",
+    "caption_gateway",
+    "clients",
+    "benchmarks",
+    "examples",
+    "fuzz",
+    "scripts",
+    "tests",
+    "training",
+)
 """Folders of the repository whose docstrings are checked."""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_wheel_tells_type_checkers_that_the_package_is_typed() -> None:
