@@ -1,6 +1,7 @@
 """The choice of the profile for a model.
 
-Owns: the TOML files in this folder, reading one, and matching a model by its name or configuration.
+Owns: the TOML files in this folder and in the packages that an entry point of the group `POINTS`
+names, reading one, and matching a model by its name or configuration.
 Must not know: the content of a profile, except for which models it is.
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib import resources
+from functools import cache, lru_cache
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ import msgspec
 from gateway.engines.profiles.profile import Profile
 from gateway.text import languages
 
-FOLDER = resources.files("gateway.engines.profiles")
+POINTS = "caption_gateway.profiles"
+"""Group of the entry points with which other packages offer profiles: each names a package with
+TOML files."""
 
 LAST_RESORT = "chat"
 """Profile of a model with a chat template that no other profile fits."""
@@ -30,7 +34,7 @@ class UnknownProfile(LookupError):
 
 
 def load(name: str) -> Profile:
-    """Return the bundled profile ``name``, or the one in a file whose name ends in ``.toml``.
+    """Return the installed profile ``name``, or the one in a file whose name ends in ``.toml``.
 
     Raises `UnknownProfile` if there is none, and `ValueError` if it is malformed.
     """
@@ -38,9 +42,25 @@ def load(name: str) -> Profile:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the bundled profiles."""
-    files = (file.name for file in FOLDER.iterdir())
-    return tuple(sorted(file.removesuffix(".toml") for file in files if file.endswith(".toml")))
+    """Return the names of the installed profiles."""
+    return tuple(sorted(_files()))
+
+
+@cache
+def _files() -> Mapping[str, Traversable]:
+    """Return the files of the installed profiles by name. Those of the gateway come first."""
+    found: dict[str, Traversable] = {}
+    packages = [("gateway.engines.profiles", "gateway")]
+    packages += [(one.value, one.name) for one in metadata.entry_points(group=POINTS)]
+    for package, name in packages:
+        try:
+            folder = resources.files(package)
+        except ImportError as exc:
+            raise UnknownProfile(f"The profiles {name} cannot be imported: {exc}.") from exc
+        for file in folder.iterdir():
+            if file.name.endswith(".toml"):
+                found.setdefault(file.name.removesuffix(".toml"), file)
+    return found
 
 
 def match(model: str, config: Mapping[str, object] | None = None) -> Profile:
@@ -120,8 +140,8 @@ def _table(name: str) -> dict[str, Any]:
     """
     if name.endswith(".toml"):
         text, stem = Path(name).read_text(encoding="utf-8"), Path(name).stem
-    elif name in names():
-        text, stem = FOLDER.joinpath(f"{name}.toml").read_text("utf-8"), name
+    elif name in _files():
+        text, stem = _files()[name].read_text("utf-8"), name
     else:
         raise UnknownProfile(f"There is no profile {name!r}. There are {', '.join(names())}.")
     table = tomllib.loads(text)

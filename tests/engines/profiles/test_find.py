@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gateway.engines import profiles
-from gateway.engines.profiles import Sampling, UnknownProfile
+from gateway.engines.profiles import Sampling, UnknownProfile, find
 from gateway.job import Job
 
 # --- for a model
@@ -149,3 +150,39 @@ def test_a_mistake_in_a_file_is_an_error_when_it_is_read(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"wrong.toml is malformed.*{complaint}"):
         profiles.load(str(path))
+
+
+# --- of other packages
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a folder for packages, with the entry point of a package ``acme_profiles``."""
+    info = tmp_path / "acme_profiles-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-profiles\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[caption_gateway.profiles]\nacme = acme_profiles\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    find._files.cache_clear()
+    yield tmp_path
+    find._files.cache_clear()
+
+
+def test_a_profile_of_another_package_is_found_by_its_name_and_for_its_models(site: Path) -> None:
+    (site / "acme_profiles").mkdir()
+    (site / "acme_profiles" / "acme.toml").write_text(
+        'extends = "eurollm"\nwithout = ["names"]\nlanguages = ["en", "de"]\n'
+        '[models]\nnames = ["acme-mt"]\n'
+    )
+    (site / "acme_profiles" / "chat.toml").write_text("no profile, and not used")
+    assert profiles.load("acme").languages == ("en", "de")
+    assert profiles.match("someone/Acme-MT-7B").name == "acme"
+    assert "acme" in profiles.names()
+    assert profiles.load("chat").kind == "chat"
+
+
+def test_profiles_that_cannot_be_imported_are_named_with_the_reason(site: Path) -> None:
+    points = "[caption_gateway.profiles]\nacme = absent_profiles\n"
+    (site / "acme_profiles-1.0.dist-info" / "entry_points.txt").write_text(points)
+    with pytest.raises(UnknownProfile, match="acme cannot be imported: No module named 'absent_"):
+        profiles.names()
