@@ -7,6 +7,8 @@ know: the command line.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
 import shutil
 import sys
@@ -83,8 +85,11 @@ async def listen(
 ) -> None:
     """Send the sound of a file, or of the standard input if ``source`` is ``-``.
 
-    Raises `ListenFault` if the sound cannot be decoded, and what `gateway.client` raises.
+    Raises `FileNotFoundError`, `ListenFault` if the sound cannot be decoded, and what
+    `gateway.client` raises.
     """
+    if source != "-" and not Path(source).exists():  # before the gateway is asked
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
     try:
         async with (
             connect(

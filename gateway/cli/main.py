@@ -20,16 +20,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
-
-import msgspec
 
 from gateway import __version__
 from gateway.cli import key as key_command
 from gateway.cli import say
 from gateway.cli.chat import converse
 from gateway.cli.console.args import URL, tags
+from gateway.cli.console.settings_flags import add_settings, load_flags
 from gateway.cli.console.terminal import Screen, printable
 from gateway.client import NotTranslated, Refused
 from gateway.core.base.model import Model
@@ -51,7 +51,10 @@ NEEDS_KEY = f"If the gateway requires an API key, set the variable {catalogue.KE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Raises `SystemExit` as argparse does."""
     parser = _parser()
-    args = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["help"]:  # as people try it: `gateway help serve`
+        words = [*words[1:], "--help"]
+    args = parser.parse_args(words)
     if args.command is None:
         parser.print_help()
         return 2
@@ -88,6 +91,13 @@ def _serve(args: argparse.Namespace) -> int:
     from gateway.server.process.serve import serve
 
     return serve(loaded.settings)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from gateway.cli import doctor
+
+    set_up_logs("error")
+    return doctor.run(load_flags(args), partial(print, flush=True))
 
 
 def _say(args: argparse.Namespace) -> int:
@@ -264,15 +274,26 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"Unknown option {name}.{near}")
         return found, rest
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as exc:
+            exc.message += "." + loading.near(str(value), map(str, action.choices or ()))
+            raise
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"gateway: {message}\nSee: {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="gateway", description="A real-time translation gateway: text in, live captions out."
+        prog="gateway",
+        description="A real-time translation gateway: text in, live captions out.",
+        epilog="To begin: gateway serve, then open http://127.0.0.1:8000/ in a browser."
+        " gateway COMMAND --help explains a command.",
     )
-    parser.add_argument("--version", action="version", version=f"gateway {__version__}")
+    shown = f"gateway {__version__}"
+    parser.add_argument("--version", action="version", version=shown, help="show the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(
@@ -285,7 +306,9 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    _add_settings(command("serve", _serve, "Run the gateway."))
+    add_settings(command("serve", _serve, "Run the gateway."))
+    checked = "Check whether a gateway with these settings can start on this machine."
+    add_settings(command("doctor", _doctor, checked))
 
     once = command("say", _say, "Translate one text, in this process or by a running gateway.")
     once.add_argument("text", metavar="TEXT", help="text to translate")
@@ -293,7 +316,8 @@ def _parser() -> argparse.ArgumentParser:
     once.add_argument(
         "--url", help="address of a running gateway; default: start the engine in this process"
     )
-    _add_settings(once)
+    add_settings(once, all_topics=False)
+    once.epilog = NEEDS_KEY
 
     chat = command("chat", _chat, "Type lines to a running gateway and read the captions.")
     chat.add_argument("--url", default=URL, help="address of the gateway; default: %(default)s")
@@ -343,7 +367,7 @@ def _parser() -> argparse.ArgumentParser:
 
     langs = command("languages", _languages, "List the languages that the engine translates.")
     langs.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(langs)
+    add_settings(langs, all_topics=False)
 
     show = command(
         "settings", _settings, "List all settings, their values and where each comes from."
@@ -353,7 +377,7 @@ def _parser() -> argparse.ArgumentParser:
     forms.add_argument(
         "--markdown", action="store_true", help="print the page docs/reference/settings.md"
     )
-    _add_settings(show)
+    add_settings(show)
 
     made = "Make an API key. The key is printed once; the file keeps only its hash."
     key_command.add(command("key", key_command.make, made))
@@ -385,7 +409,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     from gateway.cli.tune import command
 
     command.add(parser)
-    _add_settings(parser)
+    add_settings(parser, all_topics=False)
     load = "(--metrics FILE | --watch SECONDS | --replay FILE | --describe TEXT)"
     parser.usage = f"%(prog)s [options] {load} [--SETTING VALUE ...]"
 
@@ -423,50 +447,12 @@ def _shown() -> str | None:
     return os.environ.get(catalogue.KEY) or None
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    # The usage lists the command's own arguments; those of settings would fill half a screen.
-    own = parser.format_usage().removeprefix(f"usage: {parser.prog} [-h]").split()
-    parser.usage = " ".join(["%(prog)s [-h] [--config FILE] [--SETTING VALUE ...]", *own])
-    group = parser.add_argument_group(
-        "settings",
-        "Each is also an environment variable GATEWAY_... and a key of the TOML file. [[engine]]"
-        " tables of the file describe several engines.",
-    )
-    group.add_argument(
-        "--config", metavar="FILE", default=argparse.SUPPRESS, help="TOML file of settings"
-    )
-    for row in catalogue.table().values():
-        text = row.doc.replace("``", "").replace("%", "%%")
-        common: dict[str, Any] = {"dest": row.name, "default": argparse.SUPPRESS, "help": text}
-        if row.table:
-            group.add_argument(row.flag, action="append", metavar="KEY=VALUE", **common)
-        elif row.boolean:
-            group.add_argument(row.flag, action=argparse.BooleanOptionalAction, **common)
-        else:
-            group.add_argument(row.flag, metavar=row.name.rpartition("_")[2].upper(), **common)
-
-
 def _loaded(args: argparse.Namespace) -> LoadedSettings:
     """Return the settings and print their warnings on stderr. Raises `SettingsError`."""
-    flags = vars(args)
-    for row in catalogue.table().values():
-        if row.table and row.name in flags:
-            flags = flags | {row.name: dict(_entry(row.flag, one) for one in flags[row.name])}
-    loaded = loading.load(flags, os.environ)
+    loaded = load_flags(args)
     for warning in loaded.warnings:
         _complain(warning, 0)
     return loaded
-
-
-def _entry(flag: str, text: str) -> tuple[str, object]:
-    """Split ``key=value``. The value is decoded as JSON if possible, else it stays text."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise SettingsError(f"{flag} cannot be {text!r}: it is KEY=VALUE.")
-    try:
-        return key, msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return key, value
 
 
 def _note(line: str) -> None:

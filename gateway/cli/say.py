@@ -7,6 +7,7 @@ command line.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
@@ -19,9 +20,13 @@ from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
 from gateway.protocol.messages import Cancelled, Delta, Error, Failed, Final
+from gateway.server.process.console import show_progress
 from gateway.server.runtime.language_detection import Detector
 from gateway.settings.catalogue import Settings
 from gateway.text import languages
+
+PATIENT_S = 1.0
+"""Seconds of silence before the user is told that a model is being loaded."""
 
 PATIENCE_S = 30.0
 """Seconds to try to reach a gateway again after the connection broke."""
@@ -103,13 +108,24 @@ async def translate(text: str, settings: Settings, source: str | None, out: Capt
             raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
         source = languages.normalise(source or _spoken(text, settings, engine.profile))
         pairs = [engine.profile.resolve(source, target) for target in out.targets]
-        await engine.start()
+        loading = asyncio.create_task(_show_loading(engine))
+        try:
+            await engine.start()
+        finally:
+            loading.cancel()
+            await asyncio.wait({loading})  # it clears its line
         async with asyncio.TaskGroup() as tasks:
             for target, (spoken, made) in zip(out.targets, pairs, strict=True):
                 job = Job(id=target, text=text, source=spoken, target=made)
                 tasks.create_task(_stream(engine, job, out))
     finally:
         await engine.aclose()
+
+
+async def _show_loading(engine: Engine) -> None:
+    """Show until cancelled that the engine is loading, if that takes long enough to wonder."""
+    await asyncio.sleep(PATIENT_S)
+    await show_progress(engine, time.monotonic)
 
 
 async def _stream(engine: Engine, job: Job, out: CaptionPrinter) -> None:

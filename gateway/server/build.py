@@ -15,12 +15,15 @@ from msgspec.structs import replace
 
 from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
+from gateway.engines.recognition.base import Recogniser
+from gateway.errors import ClientFault
 from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import GatewayApp, create_app
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.settings.catalogue import Settings, SettingsError, check_output
 from gateway.storage.sqlite import store as sqlite
+from gateway.text import languages
 
 
 def build(
@@ -42,7 +45,7 @@ def build(
         engine,
         settings.limits,
         authenticator=build_authenticator(settings, keyring),
-        lang=settings.lang,
+        lang=default_language(settings),
         flow=settings.flow,
         guards=guards,
         store=sqlite.build(settings),
@@ -56,6 +59,14 @@ def build(
     return app
 
 
+def default_language(settings: Settings) -> str | None:
+    """Return the canonical tag of speakers who name no language. Raises `SettingsError`."""
+    try:
+        return None if settings.lang is None else languages.normalise(settings.lang)
+    except ClientFault as fault:
+        raise SettingsError(f"{fault} {fault.hint} Check --lang.") from fault
+
+
 async def start_models(engine: Engine, recognition: RecognitionRunner | None) -> None:
     """Load the models of an engine and of a recogniser. Raises `EngineFault`."""
     if recognition is None:
@@ -66,11 +77,18 @@ async def start_models(engine: Engine, recognition: RecognitionRunner | None) ->
 
 def listen_to_speech(hub: Hub, settings: Settings) -> None:
     """Give a hub the recogniser that the settings name, if any. Raises `EngineFault`."""
-    if settings.recogniser is None:
-        return
+    if settings.recogniser is not None:
+        from gateway.engines.recognition import voice
+
+        hub.recognition = RecognitionRunner(hub, build_recogniser(settings), voice.VoiceDetector)
+
+
+def build_recogniser(settings: Settings) -> Recogniser:
+    """Construct the recogniser that the settings name, without its model. Raises `EngineFault`."""
     from gateway.engines import recogniser_registry
     from gateway.engines.recognition import voice
 
+    assert settings.recogniser is not None
     options = recogniser_registry.RecogniserOptions(
         kind=settings.recogniser,
         model=settings.recogniser_model,
@@ -91,7 +109,7 @@ def listen_to_speech(hub: Hub, settings: Settings) -> None:
         options = replace(options, fallback=fallback)
     recogniser = recogniser_registry.build(options)
     voice.load()
-    hub.recognition = RecognitionRunner(hub, recogniser, voice.VoiceDetector)
+    return recogniser
 
 
 def fleet(url: str | None) -> Callable[[Hub], None]:

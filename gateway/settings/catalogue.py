@@ -362,6 +362,36 @@ def table() -> Mapping[str, Setting]:
     return {row.name: row for row in found if row.name not in _NESTED}
 
 
+TOPICS = {
+    "host": "Where it listens",
+    "keys": "Who may use it",
+    "reuse_port": "Starting, stopping, logs",
+    "ping_s": "Connections",
+    "store": "Rooms that outlast a process, several gateways",
+    "engine": "Translation",
+    "compute_type": "Engine ctranslate2",
+    "max_num_seqs": "Engine vllm",
+    "openai_url": "Engine openai",
+    "scripted_delay": "Engine scripted",
+    "recogniser": "Speech",
+    "limit_frame": "Limits",
+    "pace_interval": "When growing text is translated",
+    "cut_least": "Where long text is cut",
+    "stable_hold": "Which growing text is stable",
+}
+"""Titles for lists of settings, by the first setting of each topic in `table`."""
+
+
+def by_topic() -> Mapping[str, list[Setting]]:
+    """Return the settings by the title of their topic."""
+    found: dict[str, list[Setting]] = {}
+    for name, row in table().items():
+        if name in TOPICS:
+            rows_of_topic = found[TOPICS[name]] = []
+        rows_of_topic.append(row)
+    return found
+
+
 @cache
 def engine_table() -> Mapping[str, Setting]:
     """Return the keys of an ``[[engine]]`` table by name."""

@@ -75,6 +75,17 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return any(isinstance(one, msgspec.inspect.BoolType) for one in _alternatives(self.type))
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The allowed values, if they are a fixed list; else empty."""
+        kinds = _alternatives(self.type)
+        return tuple(
+            value
+            for kind in kinds
+            if isinstance(kind, msgspec.inspect.LiteralType)
+            for value in map(str, kind.values)
+        )
+
+    @property
     def wanted(self) -> str:
         """Description of the allowed values."""
         if self.name in ("engine", "fallback"):

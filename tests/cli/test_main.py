@@ -47,6 +47,44 @@ def test_every_setting_is_a_flag_of_serve(capsys: pytest.CaptureFixture[str]) ->
         assert row.flag in out
 
 
+def help_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main([*argv])
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_help_lists_settings_by_topic_with_their_defaults_and_choices(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = help_of(capsys, "serve", "--help")
+    titles = re.findall(r"^(\S.*):$", out, re.MULTILINE)
+    assert titles == ["options", "settings", *(title.lower() for title in catalogue.by_topic())]
+    assert "--log-level debug|error|info|warning" in out
+    limits = out.partition("\nlimits:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"--[\w-]+", limits)[0] == "--limit-frame"
+    assert "Default: 65536." in limits
+
+
+def test_a_command_that_only_translates_lists_the_settings_of_engines_and_takes_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = help_of(capsys, "languages", "--help")
+    assert "--model" in out and "--certfile" not in out
+    assert main(["languages", "--engine", "scripted", "--certfile", "x"]) == 0
+
+
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert help_of(capsys, "help", "chat") == help_of(capsys, "chat", "--help")
+    assert help_of(capsys, "help").startswith("usage: gateway [-h]")
+
+
+def test_every_topic_of_settings_begins_with_a_setting() -> None:
+    assert set(catalogue.TOPICS) <= set(catalogue.table())
+    listed = [row.name for rows in catalogue.by_topic().values() for row in rows]
+    assert listed == list(catalogue.table())
+
+
 def test_serve_gets_the_settings_and_gives_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     from gateway.server.process import serve as process
 
@@ -98,6 +136,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
         (["serve", "--port", "web"], "--port cannot be 'web': it is a whole number"),
         (["serve", "--vllm-arg", "seed"], "--vllm-arg cannot be 'seed': it is KEY=VALUE"),
         (["srve"], "invalid choice: 'srve'"),
+        (["srve"], "Did you mean serve?"),
         (["--prot"], "Unknown option --prot."),
         (["bench"], "required: load"),
         (["bench", "lod"], "(choose from 'load')"),
@@ -264,6 +303,14 @@ sys.exit(start())
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (status, "")
+
+
+def test_a_language_of_speakers_that_is_no_tag_is_refused_at_the_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ("--engine", "scripted", "--port", 0, "--lang", "klingon")
+    status, err = fails(capsys, "serve", *flags)
+    assert status == 2 and "`klingon` is not a language tag" in err and "Check --lang." in err
 
 
 def test_a_wrong_address_of_redis_is_named(capsys: pytest.CaptureFixture[str]) -> None:

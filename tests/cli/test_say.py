@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gateway.cli import say as module
 from gateway.cli.main import main
+from gateway.engines.base.engine import Engine, Health
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from tests.support.command import fails
@@ -29,6 +33,26 @@ def test_say_needs_no_setting_to_translate(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(["say", "Thank you very much.", "--from", "en", "--to", "de"]) == 0
     assert capsys.readouterr().out in ("Vielen Dank.\n", "Danke sehr.\n", "Danke schön.\n")
+
+
+def test_say_tells_that_a_model_is_being_loaded_if_that_takes_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = asyncio.Event()
+
+    async def tell(engine: Engine, clock: Callable[[], float]) -> None:
+        sys.stderr.write(f"loading {engine.name}")
+        told.set()
+
+    async def load(self: ScriptedEngine) -> None:
+        await told.wait()
+        self._health = Health.READY
+
+    monkeypatch.setattr(module, "PATIENT_S", 0.0)
+    monkeypatch.setattr(module, "show_progress", tell)
+    monkeypatch.setattr(ScriptedEngine, "start", load)
+    assert main([*SAY, "--to", "de"]) == 0
+    assert capsys.readouterr() == ("[de] good morning\n", "loading scripted")
 
 
 def test_say_names_the_languages_if_there_are_several(

@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
     def flag(name: str, kind: Callable[[str], object], value: object, text: str) -> None:
         word = name.rpartition("-")[2].upper()
-        add(f"--{name}", type=kind, default=value, metavar=word, help=f"{text}; default: {value}")
+        add(f"--{name}", type=kind, default=value, metavar=word, help=f"{text}; default: {value:g}")
 
     to = "languages; a speaker reads all, each reader one in turn; default: de"
     add("--to", type=tags, default=("de",), metavar="LANG[,LANG]", help=to)
@@ -101,6 +101,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share (0 to 1) of the expected captions that were refused, failed or never ended",
     )
+    # Forty flags would fill a screen.
+    parser.usage = "%(prog)s [-h] [--OPTION VALUE ...] [--goal-NAME VALUE ...] URL"
     parser.epilog = f"If the gateway requires an API key, set the variable {KEY}."
 
 
