@@ -72,6 +72,12 @@ def microphone() -> str:
     return f"{record} -loglevel error -f wav - | gateway listen - --to de"
 
 
+def check_source(source: str) -> None:
+    """Raise `FileNotFoundError` if a file is missing, before a gateway is asked to listen."""
+    if source != "-" and not Path(source).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+
+
 async def listen(
     source: str,
     url: str,
@@ -85,11 +91,8 @@ async def listen(
 ) -> None:
     """Send the sound of a file, or of the standard input if ``source`` is ``-``.
 
-    Raises `FileNotFoundError`, `ListenFault` if the sound cannot be decoded, and what
-    `gateway.client` raises.
+    Raises `ListenFault` if the sound cannot be decoded, and what `gateway.client` raises.
     """
-    if source != "-" and not Path(source).exists():  # before the gateway is asked
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
     try:
         async with (
             connect(

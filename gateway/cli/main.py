@@ -134,6 +134,7 @@ def _listen(args: argparse.Namespace) -> int:
     to = tuple(languages.normalise(tag) for tag in args.to)
     if args.save is not None:
         listen.saved_format(args.save)
+    listen.check_source(args.source)
     screen = listen.SpeechScreen(Screen(sys.stdout), several=len(to) > 1, complain=_fault)
     try:
         asyncio.run(

@@ -17,7 +17,7 @@ from gateway.cli.console.terminal import Screen
 from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, AudioState, HeardSpeech
 from gateway.protocol.messages import Error, Failed
-from tests.support.command import run
+from tests.support.command import fails, run
 from tests.support.speech_server import Hearing, hearing
 
 pytestmark = pytest.mark.usefixtures("bare")
@@ -194,3 +194,11 @@ def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done() -> 
     assert screen.failed == 1
     screen.end()
     assert out.getvalue().endswith("\x1b[J")
+
+
+def test_a_missing_file_is_named_before_the_gateway_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ("--url", "ws://127.0.0.1:1", "--to", "de")
+    status, err = fails(capsys, "listen", "nowhere.mp4", *flags)
+    assert (status, err) == (1, "gateway: nowhere.mp4: No such file or directory\n")
