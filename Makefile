@@ -10,7 +10,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs docs-pages fuzz search mutation soak cuts fleet journey audit test-vllm test-node test-browser test-clients bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs docs-pages dist sbom fuzz search mutation soak cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -52,9 +52,12 @@ pure: $(TEST)
 	$(PYTEST) --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
 
-# All other tests that need no GPU, Node.js or vLLM. The tests of `pure` are not run twice.
+# Marks of the tests that need no GPU, Node.js or vLLM.
+QUICK := not vllm and not node and not browser and not clients and not external
+
+# All other tests of this kind. The tests of `pure` are not run twice.
 suite: $(TEST)
-	$(PYTEST) -m 'not vllm and not node and not browser and not clients and not external' \
+	$(PYTEST) -m '$(QUICK)' \
 	  $(addprefix --ignore=,$(PURE_TESTS))
 
 # New examples for all property tests, ten times as many as in `make test`.
@@ -86,6 +89,37 @@ test-clients:
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
 	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/cli/tune tests/server/vllm_plugin
+
+# The sdists and wheels of the gateway and of its client, in dist/, installed and tried. URL is the
+# address of the repository, to which the links of the package's page then lead.
+dist: $(TEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group dist
+	rm -rf dist build/installed
+	CAPTION_GATEWAY_URL=$(URL) $(BIN)/python -m build --outdir dist .
+	CAPTION_GATEWAY_URL=$(URL) $(BIN)/python -m build --outdir dist clients/python
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python scripts/check_dist.py dist build/installed
+
+# The software bill of materials of the gateway as `make dist` has installed it: CycloneDX, in
+# dist/sbom.cdx.json. The client is a distribution of its own.
+sbom: dist
+	$(BIN)/python -m pip --python build/installed/bin/python uninstall -q -y caption-gateway-client
+	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+	  --mc-type application --output-file dist/sbom.cdx.json build/installed/bin/python
+
+# The tests of what depends on other packages most, with the oldest allowed version of each. The
+# other tests always run with the newest ones. uv can choose the oldest versions; pip cannot.
+OLDEST := .venv-oldest
+test-oldest: $(TEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group oldest
+	$(BIN)/uv venv -q --allow-existing --python $(BIN)/python $(OLDEST)
+	$(BIN)/uv pip compile -q --resolution lowest-direct --no-header --no-annotate \
+	  --python $(OLDEST)/bin/python -o $(OLDEST)/oldest.txt pyproject.toml
+	$(BIN)/uv pip install -q --python $(OLDEST)/bin/python -e . --group test -c $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pytest -n auto --dist loadfile -m '$(QUICK)' $(OLDEST_TESTS)
+OLDEST_TESTS := tests/auth tests/client tests/engines/ctranslate2 tests/engines/openai \
+  tests/engines/test_contract.py tests/engines/test_registry.py tests/protocol tests/server \
+  tests/storage tests/test_public_names.py
 
 # Known vulnerabilities of the dependencies. If the service cannot be reached, the output says so.
 audit: $(TEST)
@@ -148,4 +182,4 @@ evaluate: $(RUN)
 	$(BIN)/python -m training.evaluate $(MODEL) $(DATA)
 
 clean:
-	rm -rf $(VENV) .venv-vllm build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-oldest build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
