@@ -117,8 +117,8 @@ test-oldest: $(TEST)
 	  --python $(OLDEST)/bin/python -o $(OLDEST)/oldest.txt pyproject.toml
 	$(BIN)/uv pip install -q --python $(OLDEST)/bin/python -e . --group test -c $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/python -m pytest -n auto --dist loadfile -m '$(QUICK)' $(OLDEST_TESTS)
-OLDEST_TESTS := tests/client tests/engines/ctranslate2 tests/engines/test_contract.py \
-  tests/protocol tests/server/access tests/server/process tests/server/uvicorn tests/storage/sqlite \
+OLDEST_TESTS := tests/client/test_api.py tests/engines/ctranslate2 tests/engines/test_contract.py \
+  tests/protocol tests/server/access tests/server/uvicorn tests/storage/sqlite \
   tests/test_public_names.py
 
 # Known vulnerabilities of the dependencies. If the service cannot be reached, the output says so.
