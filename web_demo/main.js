@@ -49,7 +49,7 @@ if (settings.role === "speak" && sessionStorage.getItem(`moderates ${settings.ro
 
 let readOnly = settings.role === "view";
 const autoscroll = new AutoScroll($("#reader"), $("#newest"));
-const captions = new CaptionList(autoscroll);
+const captions = new CaptionList(autoscroll, (name, hue) => columns.nameTurn(name, hue));
 // The presentation view has no button to the newest captions, so it begins there.
 new DisplaySettings({
   onChange: () => captions.releaseHeights(),
@@ -65,6 +65,7 @@ let frame = 0;
 let welcomed = false;
 let ticket = null; // for the next socket, if the gateway asks for keys
 let noticeTimer = 0;
+let liveAfter = 0; // number of the room's last event when this page joined; later ones happen now
 let pairs = []; // what the gateway translates into what: [{ tag, targets }]
 
 const socket = new WebSocketConnection(() => address("v1/ws", settings.gateway), {
@@ -117,6 +118,7 @@ function onEvent(event) {
   switch (event.type) {
     case "welcome":
       welcomed = true;
+      liveAfter = event.seq;
       textInput.setLimits(event.limits);
       pasteDialog.setLimits(event.limits);
       if (!columns.offered.length) {
@@ -155,7 +157,7 @@ function onEvent(event) {
       if (event.lang === columns.languages[0]) captions.announce(event.text, event.lang);
   }
   statistics.onEvent(event);
-  dispatch(event);
+  dispatch(event.type === "source" && event.seq > liveAfter ? { ...event, at: Date.now() } : event);
 }
 
 function onState(name, detail, code) {
@@ -326,6 +328,10 @@ async function connect() {
   if (access.role) setRole((settings.role = access.role));
   socket.open();
 }
+
+$("#dock-toggle").addEventListener("click", ({ currentTarget }) => {
+  currentTarget.setAttribute("aria-expanded", currentTarget.getAttribute("aria-expanded") !== "true");
+});
 
 from.addEventListener("change", () => {
   connection.send({ type: "set", from: from.value });

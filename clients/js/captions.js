@@ -4,8 +4,9 @@
 // Must not know: sockets, the document.
 //
 // An utterance: { key, id, epochIndex, ord, lang, text, speaker, final, retracted, interrupted, position,
-//                 captions: { [lang]: caption } }
+//                 at, captions: { [lang]: caption } }
 //   interrupted: the connection ended, so captions that had not begun are not expected any more
+//   at: milliseconds since 1970 at which its original was finished; null if the page does not know
 //   position: optional { epochIndex, ord }, where the utterance was shown before a restart
 // A caption:    { stable, draft, status, code, edited, unsure, termMissing, pivot }, shown as `stable` followed by `draft`
 //   edited: written by a person; unsure: the model was unsure of its words;
@@ -52,6 +53,7 @@ export function reduce(state, event) {
         text: event.text,
         speaker: event.speaker ?? null,
         final: true,
+        at: u.at ?? event.at ?? null,
       }));
     case "delta":
       return updateCaption(nameSpeaker(state, event), event, (c) => ({
@@ -247,7 +249,7 @@ function rootId(id) {
 }
 
 function newUtterance(key, id, epochIndex) {
-  return { key, id, epochIndex, ord: UNKNOWN_ORD, lang: "", text: "", speaker: null, final: false,
+  return { key, id, epochIndex, ord: UNKNOWN_ORD, lang: "", text: "", speaker: null, final: false, at: null,
            retracted: false, interrupted: false, captions: {} };
 }
 

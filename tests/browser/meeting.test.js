@@ -41,7 +41,7 @@ test("readers see who speaks while a line is typed, and a name is asked for once
   assert.equal(await connected(page).then(() => page.inputValue("#name")), "Åsa");
   await type(page, "after the reload");
   await hasCaption(reader, "de", "[de] after the reload");
-  assert.deepEqual(await reader.locator(".speaker").allTextContents(), ["Åsa", "Åsa", "Åsa"]);
+  assert.deepEqual(await reader.locator(".speaker span").allTextContents(), ["Åsa", "Åsa", "Åsa"]);
   assert.deepEqual([...page.faults, ...reader.faults], []);
 });
 

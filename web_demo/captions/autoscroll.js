@@ -14,6 +14,7 @@ export class AutoScroll {
   #scroller;
   #button;
   #following = true;
+  #empty = true; // until the first caption; before it there is nothing to follow
   #editing = false;
   #top = 0;
   #newRows = 0; // since the reader scrolled back
@@ -30,10 +31,14 @@ export class AutoScroll {
     this.#button = button;
     scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     button.addEventListener("click", () => this.jumpToNewest());
+    // The text bar grows and shrinks, and a telephone opens its keyboard: the newest caption stays in sight.
+    new ResizeObserver(() => this.onRelayout()).observe(scroller);
   }
 
   /** Follow the content, which grew; `rows` of it are new. */
   onGrowth(rows) {
+    this.#empty &&= !rows;
+    if (this.#empty) return; // the start screen opens at its top
     if (this.#following && !this.#editing) {
       this.#frame ||= requestAnimationFrame(() => this.#glide());
     } else {
@@ -83,6 +88,7 @@ export class AutoScroll {
   }
 
   #onScroll() {
+    if (this.#empty) return;
     const top = this.#scroller.scrollTop;
     if (this.#remaining < NEAR_PX) {
       this.#following = true;

@@ -8,7 +8,9 @@ import { inLanguage } from "../page/languages.js";
 import { CaptionRow } from "./caption-row.js";
 import { inRoomOrder } from "../../clients/js/captions.js";
 
+const NAME_PX = 12; // of a name, this much is enough to count as out of sight
 const MAX_ANNOUNCEMENTS = 5; // finished captions kept for screen readers
+const TELEPHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: names do not stick beside their row there
 const HUES = [264, 25, 155, 320, 75, 205, 350, 115]; // degrees; speakers get them in the order in which they come
 
 /** The rows of all captions, one per utterance. */
@@ -19,10 +21,18 @@ export class CaptionList {
   #languages = [];
   #hues = new Map(); // speaker -> hue
   #autoscroll;
+  #onTurn;
+  #turnFrame = 0;
 
-  /** @param {AutoScroll} autoscroll told when the list grows or is laid out again */
-  constructor(autoscroll) {
+  /**
+   * @param {AutoScroll} autoscroll told when the list grows or is laid out again
+   * @param {(name: string, hue: number) => void} onTurn told who says the topmost visible row, if the name
+   *   above it has left the screen; "" if the name is in sight
+   */
+  constructor(autoscroll, onTurn) {
     this.#autoscroll = autoscroll;
+    this.#onTurn = onTurn;
+    document.querySelector("#reader").addEventListener("scroll", () => this.#findTurnSoon(), { passive: true });
     let width = 0;
     new ResizeObserver(([{ contentRect }]) => {
       if (contentRect.width !== width) this.releaseHeights();
@@ -69,6 +79,7 @@ export class CaptionList {
     const heights = growing.map((row) => row.measureHeight());
     growing.forEach((row, i) => row.reserveHeight(heights[i]));
     if (changed.length) this.#autoscroll.onGrowth(added);
+    if (added) this.#findTurnSoon();
   }
 
   /** Drop the reserved heights of all rows, because the size of text or columns changed. */
@@ -86,6 +97,30 @@ export class CaptionList {
   announce(text, lang) {
     this.#announcements.append(inLanguage(element("p", "", text), lang));
     while (this.#announcements.children.length > MAX_ANNOUNCEMENTS) this.#announcements.firstElementChild.remove();
+  }
+
+  #findTurnSoon() {
+    this.#turnFrame ||= requestAnimationFrame(() => {
+      this.#turnFrame = 0;
+      this.#findTurn();
+    });
+  }
+
+  /** Find the topmost row that is in sight, by bisection: there may be a thousand rows. */
+  #findTurn() {
+    const top = document.querySelector("#column-heads").getBoundingClientRect().bottom;
+    const rows = this.#list.children;
+    let [first, last] = [0, rows.length];
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if (rows[middle].getBoundingClientRect().bottom <= top + NAME_PX) first = middle + 1;
+      else last = middle;
+    }
+    const row = this.#rows.get(rows[first]?.dataset.key);
+    const speaker = row?.utterance.speaker;
+    const named = row?.node.hasAttribute("data-new-speaker")
+      && !(TELEPHONE.matches && row.node.getBoundingClientRect().top < top - NAME_PX);
+    this.#onTurn(speaker && !named ? speaker : "", this.#hueOf(speaker));
   }
 
   #removeRowsExcept(keys) {

@@ -17,6 +17,7 @@ const NOTES = {
   cancelled: () => STRINGS.captions.stopped,
   interrupted: () => STRINGS.captions.interrupted,
 };
+const CLOCK = new Intl.DateTimeFormat(UI_LANGUAGE, { hour: "2-digit", minute: "2-digit" });
 
 /** A row of the caption list. */
 export class CaptionRow {
@@ -24,6 +25,7 @@ export class CaptionRow {
   utterance = null;
   #speaker = element("div", "speaker");
   #speakerName = element("span");
+  #time = element("time");
   #source = element("p", "source");
   #sourceText = document.createTextNode("");
   #captions = new Map(); // language tag -> Caption
@@ -36,7 +38,7 @@ export class CaptionRow {
   constructor(key, languages) {
     this.node.dataset.key = key;
     this.node.tabIndex = -1;
-    this.#speaker.append(this.#speakerName);
+    this.#speaker.append(this.#speakerName, this.#time);
     this.#speakerName.dir = "auto";
     this.#source.append(this.#sourceText);
     this.node.append(this.#speaker, this.#source);
@@ -60,11 +62,17 @@ export class CaptionRow {
     const name = this.#speakerName.firstChild ?? this.#speakerName.appendChild(document.createTextNode(""));
     setText(name, utterance.speaker ?? "");
     if (utterance.speaker) this.#speaker.style.setProperty("--hue", hue);
+    if (utterance.at && !this.#time.dateTime) {
+      const at = new Date(utterance.at);
+      this.#time.dateTime = at.toISOString();
+      this.#time.textContent = CLOCK.format(at);
+    }
     inLanguage(this.#source, utterance.lang);
     setText(this.#sourceText, utterance.text);
     this.#source.hidden = !utterance.text || this.#captions.has(utterance.lang);
     this.#source.toggleAttribute("data-growing", !utterance.final);
     for (const caption of this.#captions.values()) caption.update(utterance);
+    this.node.toggleAttribute("data-spoken", !utterance.final && !utterance.interrupted);
     this.node.toggleAttribute("data-growing", this.growing); // only other rows may be left undrawn out of sight
   }
 

@@ -16,6 +16,8 @@ export class LanguageColumns {
   #onChange;
   #reasonAgainst;
   #offered = [];
+  #label = element("p", "column-label");
+  #turn = element("p", "column-label turn");
 
   /**
    * @param {HTMLElement} node receives the heads
@@ -27,6 +29,8 @@ export class LanguageColumns {
     this.#node = node;
     this.#onChange = onChange;
     this.#reasonAgainst = reasonAgainst;
+    this.#turn.setAttribute("aria-hidden", "true"); // every row names its speaker to screen readers
+    this.#turn.dir = "auto";
     this.languages = languages;
   }
 
@@ -49,6 +53,13 @@ export class LanguageColumns {
     this.#render();
   }
 
+  /** Show who says the topmost caption, because the name above it has left the screen; "" shows nobody. */
+  nameTurn(speaker, hue) {
+    if (this.#turn.textContent === speaker) return;
+    this.#turn.textContent = speaker;
+    this.#turn.style.setProperty("--hue", hue);
+  }
+
   /** Read these languages, in columns from left to right. */
   choose(languages) {
     this.#set(languages);
@@ -63,18 +74,18 @@ export class LanguageColumns {
   }
 
   #render() {
-    const label = element("p", "column-label", this.languages.length > 1 ? STRINGS.languages.several : STRINGS.languages.one);
+    this.#label.textContent = this.languages.length > 1 ? STRINGS.languages.several : STRINGS.languages.one;
     const heads = this.languages.map((tag, i) => this.#head(tag, i));
     const free = this.#offered.find(({ tag }) => !this.languages.includes(tag) && !this.#reasonAgainst(tag));
     if (free && this.languages.length < MAX_COLUMNS) {
       const add = iconButton("plus", STRINGS.languages.add);
       add.addEventListener("click", () => {
         this.choose([...this.languages, free.tag]);
-        this.#node.querySelector(".column-head:last-child select").focus();
+        this.#node.querySelector(".column-head:nth-last-child(2) select").focus();
       });
       heads.at(-1)?.append(add);
     }
-    this.#node.replaceChildren(label, ...heads);
+    this.#node.replaceChildren(this.#label, ...heads, this.#turn);
   }
 
   #head(tag, i) {

@@ -5,7 +5,7 @@
 
 import { keepScreenOn } from "../page/wake-lock.js";
 
-const DEFAULTS = { theme: "auto", size: "medium", original: "shown" };
+const DEFAULTS = { theme: "auto", size: "medium", original: "shown", times: "hidden" };
 const STORED = "display";
 const IDLE_MS = 2500; // after the last movement, the presentation view hides the toolbar
 
@@ -68,11 +68,12 @@ export class DisplaySettings {
   }
 
   #apply() {
-    const { theme, size, original } = this.#choices;
+    const { theme, size, original, times } = this.#choices;
     if (theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
     document.body.dataset.size = size;
     this.#list.dataset.original = original;
+    this.#list.dataset.times = times;
     this.#onChange();
   }
 

@@ -122,6 +122,7 @@ export default {
     name: "Your name",
     namePlaceholder: "shown to others",
     from: "I speak",
+    allControls: "All controls",
     partials: "Translate while I type",
     tooLong: {
       one: "Longer than {limit} characters: it will be sent as {count} line.",
@@ -223,6 +224,9 @@ export default {
     original: "Original text above the captions",
     always: "Always",
     onRequest: "On request",
+    times: "Clock time beside each line",
+    hidden: "Hidden",
+    shown: "Shown",
     language: "Language of this page",
   },
   statistics: {
