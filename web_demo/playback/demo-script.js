@@ -10,7 +10,7 @@ const PUNCTUATION = /[\s.,;:!?…。、，！？：；]+$/u; // recognisers add 
 const NAMES = { N: "Nora", J: "Jonas", P: "Peter", A: "Anna", S: "Sofia" };
 /** Speakers of the lines, by the first letters of their names. */
 const SPEAKERS = [
-  "NJNJPNNNNN", "NJNNPPJPPJ", "NSPSPNPSSP", "PSNJAANAAS", "JNNSSJSSJN",
+  "NNJNPJNJNN", "PPJPJNSPPJ", "NSPSPNPSSP", "PSNJAANAAS", "JNNSSJSSJN",
   "ANJNNPAAPS", "APPPPNPNSS", "JNPPNANNAJ", "ANJJPJNSJP", "NJJJJJANNN",
 ].join("");
 
