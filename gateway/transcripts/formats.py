@@ -45,11 +45,15 @@ class Format(enum.StrEnum):
 
 
 class Title(NamedTuple):
-    """Identity of a transcript: its room, and the epoch and last number of the log."""
+    """Identity of a transcript: its room, and the epoch and last number of the log.
+
+    ``began``: when the log began, in whole seconds of the Unix clock
+    """
 
     room: str
     epoch: str
     seq: int
+    began: int
 
 
 Choice = Sequence[str | None]
@@ -126,6 +130,7 @@ def json(transcript: Transcript, title: Title, langs: Sequence[str]) -> bytes:
             "room": title.room,
             "epoch": title.epoch,
             "seq": title.seq,
+            "began": title.began,
             "complete": transcript.complete,
             "languages": langs,
             "available": transcript.langs,

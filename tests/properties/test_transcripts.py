@@ -292,7 +292,7 @@ def test_any_log_gives_a_line_of_text_for_each_utterance(
 @given(logs())
 def test_any_log_gives_json_with_every_utterance_and_language(log: list[LogEntry]) -> None:
     transcript = Transcript.of(log)
-    whole = msgspec.json.decode(formats.json(transcript, Title("r", "e", 9), LANGS))
+    whole = msgspec.json.decode(formats.json(transcript, Title("r", "e", 9, 1_800_000_000), LANGS))
     assert [row["ord"] for row in whole["utterances"]] == [u.ord for u in transcript.utterances]
     for row in whole["utterances"]:
         assert set(row["captions"]) == set(LANGS)

@@ -41,7 +41,7 @@ def txt(history: History, *choice: str | None) -> str:
 
 
 def json(history: History, *langs: str) -> dict[str, Any]:
-    body = formats.json(history.read(), Title("demo", "9a41", history.log.seq), langs)
+    body = formats.json(history.read(), Title("demo", "9a41", history.log.seq, 1_800_000_000), langs)
     decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded
 
@@ -228,6 +228,7 @@ def test_json_has_the_room_and_the_state_of_its_log() -> None:
         "room": "demo",
         "epoch": "9a41",
         "seq": 7,
+        "began": 1_800_000_000,
         "complete": True,
         "languages": ["de", "fr"],
         "available": ["de", "en"],

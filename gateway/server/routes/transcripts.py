@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.auth.permissions import Role
-from gateway.core.history.event_log import LogEntry
+from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.handshake import is_room_name
 from gateway.server.routes.api import allowed
@@ -164,8 +164,8 @@ async def transcript(request: Request) -> Response:
     room = request.path_params["room"]
     permissions = await allowed(request, Role.VIEW, room)
     permissions.check_languages(asked.langs)
-    title, log = await entries(hub, room)
-    body = await writer.write((title, asked), lambda: _write(asked, title, log))
+    identity, log = await entries(hub, room)
+    body = await writer.write((identity, asked), lambda: _write(asked, identity, log))
     headers = {
         "cache-control": "no-store",
         "content-disposition": f'inline; filename="{asked.file(room)}"',
@@ -183,20 +183,25 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
     if hub.fleet is not None and is_room_name(name):
         log = await hub.fleet.history(name)
         if log.epoch:
-            return Title(name, log.epoch, log.seq), log.entries()
+            return title(hub, name, log), log.entries()
     room = hub.rooms.get(name) if is_room_name(name) and hub.fleet is None else None
     if room is None and hub.store is not None and is_room_name(name):
         history = await hub.store.load(name)
         if history is not None:
             log = history.log
-            return Title(name, log.epoch, log.seq), log.entries()
+            return title(hub, name, log), log.entries()
     if room is None:
         raise ClientFault(
             ErrorCode.NOT_FOUND,
             f"There is no room {name[:64]!r}.",
             f"A room is there while somebody is in it, and {hub.limits.room_s:g} s longer.",
         )
-    return Title(name, room.log.epoch, room.log.seq), room.log.entries()
+    return title(hub, name, room.log), room.log.entries()
+
+
+def title(hub: Hub, name: str, log: EventLog) -> Title:
+    """Return the identity of a room's transcript. The log has times of the hub's own clock."""
+    return Title(name, log.epoch, log.seq, round(log.began + hub.wall() - hub.now()))
 
 
 def read_request(request: Request, limit: int) -> TranscriptRequest:

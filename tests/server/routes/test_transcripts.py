@@ -39,6 +39,17 @@ async def meeting(
         live.hub.close(session)
 
 
+async def test_json_says_when_the_room_began_in_seconds_of_the_unix_clock() -> None:
+    async with running() as live:
+        live.hub.wall = lambda: live.hub.now() + 1_800_000_000.0
+        session = live.hub.open(ConnectRequest(room="demo"))
+        began = session.room.log.began
+        async with httpx.AsyncClient(base_url=live.http, timeout=10) as client:
+            body = (await client.get("/v1/rooms/demo/transcript.json")).json()
+        assert abs(body["began"] - (1_800_000_000 + began)) <= 1
+        live.hub.close(session)
+
+
 @pytest.mark.parametrize(
     ("format", "media", "begins"),
     [
