@@ -6,6 +6,7 @@ import { AutoScroll } from "./captions/autoscroll.js";
 import { CaptionActions } from "./captions/caption-actions.js";
 import { CaptionList } from "./captions/caption-list.js";
 import { EMPTY_STATE, reduce } from "../clients/js/captions.js";
+import { EarlierLines } from "./captions/earlier-lines.js";
 import { LanguageColumns } from "./captions/language-columns.js";
 import { AccessKey } from "./connection/access-key.js";
 import { EventStream } from "../clients/js/event-stream.js";
@@ -20,12 +21,10 @@ import { keepScreenOn } from "./page/wake-lock.js";
 import { DisplaySettings } from "./panels/display-settings.js";
 import { MeetingEnd } from "./panels/meeting-end.js";
 import { ModerationPanel } from "./panels/moderation.js";
-import { ShareDialog } from "./panels/share-dialog.js";
 import { SidePanel } from "./panels/side-panel.js";
 import { StatisticsPanel } from "./panels/statistics.js";
 import { TranscriptFiles } from "./panels/transcript-files.js";
 import { DemoControls } from "./playback/demo-controls.js";
-import { PasteDialog } from "./playback/paste-dialog.js";
 import { Microphone } from "./speech/microphone.js";
 import { SpeakerName } from "./speech/speaker-name.js";
 import { TextInput } from "./speech/text-input.js";
@@ -33,6 +32,8 @@ import { TextInput } from "./speech/text-input.js";
 const NOTICE_MS = 12_000; // how long a notice is shown
 const ROOM_ENDED = 4410; // close code
 const MAX_FAILED_SOCKETS = 2; // before the page reads over HTTP
+
+const PHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: the panel covers the captions
 
 const $ = (selector) => document.querySelector(selector);
 
@@ -47,12 +48,19 @@ if (!settings.room) {
 }
 if (settings.role === "speak" && sessionStorage.getItem(`moderates ${settings.room}`)) settings.role = "moderate";
 
+let welcomed = false;
 let readOnly = settings.role === "view";
-const autoscroll = new AutoScroll($("#reader"), $("#newest"));
+const autoscroll = new AutoScroll($("#reader"), $("#newest"), {
+  onScrolledBack: (back) => dispatch({ type: "scrolled", back }),
+  onTop: () => earlier.showMore(),
+});
 const captions = new CaptionList(autoscroll, (name, hue) => columns.nameTurn(name, hue));
 // The presentation view has no button to the newest captions, so it begins there.
 new DisplaySettings({
-  onChange: () => captions.releaseHeights(),
+  onChange: () => {
+    captions.releaseHeights();
+    if (welcomed) requestRender(); // clock times may be wanted
+  },
   onPresent: () => autoscroll.jumpToNewest(),
 }, { original: readOnly ? "hidden" : "shown" });
 const columns = new LanguageColumns($("#column-heads"), settings.to, onLanguages, (tag) => {
@@ -62,7 +70,6 @@ const columns = new LanguageColumns($("#column-heads"), settings.to, onLanguages
 const from = $("#from");
 let state = EMPTY_STATE;
 let frame = 0;
-let welcomed = false;
 let ticket = null; // for the next socket, if the gateway asks for keys
 let noticeTimer = 0;
 let liveAfter = 0; // number of the room's last event when this page joined; later ones happen now
@@ -86,20 +93,53 @@ const demo = new DemoControls({ say, cancel, onStart: onPlaybackStart });
 const key = new AccessKey(settings);
 const files = new TranscriptFiles(settings, key);
 const readLanguages = new Set(); // languages that anybody has read in this meeting, while this page was open
-const moderation = new ModerationPanel(settings, { files, send: (message) => connection.send(message) });
+const earlier = new EarlierLines({
+  files,
+  languages: () => columns.languages,
+  state: () => state,
+  show: (utterances) => dispatch({ type: "earlier", utterances }),
+});
+const moderation = new ModerationPanel(settings, { send: (message) => connection.send(message) });
 const meetingEnd = new MeetingEnd(settings, {
   key, files, languages: () => [...new Set([...columns.languages, ...readLanguages])],
 });
 const statistics = new StatisticsPanel(settings, key);
 const sidePanel = new SidePanel();
-sidePanel.add($("#moderation"), moderation.section, { onOpen: () => moderation.offer(columns.languages) });
+sidePanel.add($("#moderation"), moderation.section);
 sidePanel.add($("#statistics"), statistics.section, { onOpen: () => statistics.open(), onClose: () => statistics.close() });
 new CaptionActions(captions, autoscroll, {
   role: () => document.body.dataset.role,
   send: (message) => connection.send(message),
 });
-new ShareDialog(settings, key, () => columns.languages);
-const pasteDialog = new PasteDialog((entries, lang) => demo.play(entries, lang, STRINGS.page.pastedTitle));
+let transcript; // these parts are loaded when they are first wanted, so that the first visit is small
+let limits;
+onFirstClick("#share", async () => {
+  const { ShareDialog } = await import("./panels/share-dialog.js");
+  new ShareDialog(settings, key, () => columns.languages);
+});
+onFirstClick("#transcript", async () => {
+  const { TranscriptPanel } = await import("./panels/transcript.js");
+  transcript = new TranscriptPanel({ files, read: () => earlier.read(), languages: () => columns.languages, goTo });
+  sidePanel.add($("#transcript"), transcript.section, { onOpen: () => transcript.offer(columns.languages) });
+});
+onFirstClick("#paste", async () => {
+  const { PasteDialog } = await import("./playback/paste-dialog.js");
+  new PasteDialog((entries, lang) => demo.play(entries, lang, STRINGS.page.pastedTitle), () => limits);
+});
+
+/** Load a part of the page at the first click on its button; then the part handles that click and later ones. */
+function onFirstClick(selector, load) {
+  const button = $(selector);
+  button.addEventListener("click", async function first() {
+    button.removeEventListener("click", first);
+    try {
+      await load();
+      button.click();
+    } catch {
+      button.addEventListener("click", first); // without a connection the next click tries again
+    }
+  });
+}
 
 /** Return the address of the next connection. */
 function address(path, base) {
@@ -120,7 +160,7 @@ function onEvent(event) {
       welcomed = true;
       liveAfter = event.seq;
       textInput.setLimits(event.limits);
-      pasteDialog.setLimits(event.limits);
+      limits = event.limits;
       if (!columns.offered.length) {
         pairs = pairsOf(event);
         offerLanguages(event.languages);
@@ -235,12 +275,21 @@ function requestRender() {
   frame ||= requestAnimationFrame(() => {
     frame = 0;
     captions.render(state, columns.languages);
+    earlier.offer();
     const empty = state.utterances.size === 0;
     $("#start").hidden = !empty || readOnly;
     $("#empty").hidden = !empty || !readOnly;
     $("#column-heads").hidden = empty && !readOnly;
     $("#demo-again").hidden = empty || readOnly || demo.isActive;
   });
+}
+
+/** Show a line of the transcript among the captions. */
+async function goTo({ id, ord }) {
+  dispatch({ type: "scrolled", back: true }); // lines are not dropped before the reader has left the newest one
+  await earlier.showFrom(ord);
+  if (PHONE.matches) sidePanel.close();
+  requestAnimationFrame(() => captions.goTo(`${state.epochIndex}/${id}`));
 }
 
 function say(message) {
@@ -258,7 +307,7 @@ function onLanguages(languages) {
   const url = new URL(location);
   url.searchParams.set("to", languages.join());
   history.replaceState(null, "", url);
-  moderation.offer(languages);
+  transcript?.offer(languages);
   requestRender();
 }
 

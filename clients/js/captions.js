@@ -15,14 +15,18 @@
 // A long utterance is divided into segments. The first keeps the id (`u1`), the next are `u1.2` and
 // `u1.3`; each is an utterance here.
 
-/** Largest number of utterances kept; the oldest go first. */
+/** Largest number of utterances kept; the oldest go first. While somebody reads earlier ones, none goes. */
 export const MAX_UTTERANCES = 1_000;
 
-/** State before the first event. `epochIndex` counts the epochs of the room: in another one, ids may be used again. */
-export const EMPTY_STATE = { epochIndex: 0, epoch: null, utterances: new Map() };
+/**
+ * State before the first event. `epochIndex` counts the epochs of the room: in another one, ids may be used again.
+ * `readsEarlier`: whether the reader has scrolled back.
+ */
+export const EMPTY_STATE = { epochIndex: 0, epoch: null, utterances: new Map(), readsEarlier: false };
 
 const GROWING = "growing";
 const INTERRUPTED = "interrupted"; // by a broken connection; it continues if the room still exists
+const MISSING = "missing"; // nobody read this language when it was said
 const BLANK = { stable: "", draft: "", status: GROWING, code: null };
 const ENDED = ["final", "failed", "cancelled"];
 const UNKNOWN_ORD = Number.MAX_VALUE; // sorts after every known one
@@ -30,8 +34,10 @@ const UNKNOWN_ORD = Number.MAX_VALUE; // sorts after every known one
 /**
  * Return the state after an event. The given state is not changed.
  * @param {object} state
- * @param {object} event an event of the server, a `say` of this page, or `broken`: the connection ended.
- *   Unknown types change nothing.
+ * @param {object} event an event of the server, a `say` of this page, or one of these. Unknown types change nothing.
+ *   `broken`: the connection ended
+ *   `scrolled`: the reader scrolled back (`back`) or returned to the newest captions
+ *   `earlier`: `utterances` of the room's transcript, oldest first, with `at`, `captions` and the fields of a `source`
  */
 export function reduce(state, event) {
   switch (event.type) {
@@ -39,6 +45,10 @@ export function reduce(state, event) {
       return applyWelcome(state, event);
     case "broken":
       return interruptAll(state);
+    case "scrolled":
+      return dropOldest({ ...state, readsEarlier: event.back });
+    case "earlier":
+      return applyEarlier(state, event.utterances);
     case "say":
       return applySay(state, event);
     case "error":
@@ -94,6 +104,45 @@ function applyWelcome(state, { epoch, resumed }) {
   if (resumed?.ok) return { ...updateAll(state, expectAgain), epoch };
   const before = interruptAll(state);
   return epoch === state.epoch ? before : { ...before, epoch, epochIndex: state.epochIndex + 1 };
+}
+
+/** Add utterances of the transcript that are not here, and what it knows about those that are. */
+function applyEarlier(state, entries) {
+  const shown = new Set([...state.utterances.values()].map(({ id, text }) => `${id} ${text}`)); // of any epoch
+  const known = new Map(state.utterances);
+  const added = [];
+  for (const { id, ord, lang, text, speaker, at, captions } of entries) {
+    const key = `${state.epochIndex}/${id}`;
+    const before = known.get(key);
+    if (before) known.set(key, completed(before, at, captions));
+    else if (!shown.has(`${id} ${text}`)) {
+      const blank = { ...newUtterance(key, id, state.epochIndex), ord, lang, text, speaker, final: true };
+      const lacking = Object.entries(captions).filter(([, caption]) => !caption.text);
+      const ended = Object.fromEntries(lacking.map(([tag, caption]) => [tag, untranslated(caption)]));
+      added.push([key, completed({ ...blank, captions: ended }, at, captions)]);
+    }
+  }
+  return { ...state, utterances: new Map([...added, ...known]) };
+}
+
+/** Return an utterance with the time and the finished captions that it lacks; others may be on their way. */
+function completed(utterance, at, captions) {
+  const lacking = Object.entries(captions).filter(([lang, { text }]) => text && !utterance.captions[lang]);
+  if (!lacking.length && (utterance.at || !at)) return utterance; // same object: its row is not drawn
+  const found = lacking.map(([lang, caption]) => [lang, finishedCaption(caption)]);
+  return { ...utterance, at: utterance.at ?? at, captions: { ...utterance.captions, ...Object.fromEntries(found) } };
+}
+
+/** Return a caption of the transcript without a text: it failed, or nobody read its language then. */
+function untranslated({ state, code }) {
+  return { ...BLANK, status: ENDED.includes(state) ? state : MISSING, code: code ?? null };
+}
+
+/** Drop the oldest utterances over the limit, unless they are being read. */
+function dropOldest(state) {
+  const over = state.utterances.size - MAX_UTTERANCES;
+  if (over <= 0 || state.readsEarlier) return state;
+  return { ...state, utterances: new Map([...state.utterances].slice(over)) };
 }
 
 /** Show what this page says at once, in the segment that it belongs to. */
@@ -225,8 +274,7 @@ function updateUtterance(state, { id }, update) {
     if (!old.final && !changed.text) changed = { ...changed, text: old.text, lang: old.lang, speaker: old.speaker };
   }
   utterances.set(key, changed);
-  if (utterances.size > MAX_UTTERANCES) utterances.delete(utterances.keys().next().value);
-  return { ...state, utterances };
+  return dropOldest({ ...state, utterances });
 }
 
 /**

@@ -331,8 +331,10 @@ test("a moderator corrects and deletes captions, sets terms, downloads a transcr
   await page.getByLabel("Translation", { exact: true }).fill("Stehung");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved for all captions from now on.").waitFor();
+  await page.getByRole("button", { name: "Transcript", exact: true }).click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "VTT" }).click()]);
   assert.match(download.suggestedFilename(), /\.de\.vtt$/);
+  await page.getByRole("button", { name: "Moderate" }).click();
   await picture(page, "moderation");
   await page.getByRole("button", { name: "End the meeting" }).click();
   await page.getByRole("button", { name: "End for everybody" }).click();

@@ -36,7 +36,7 @@ for (const dark of [false, true]) {
       await hasCaption(page, "ja", "[ja] good morning everybody");
       await page.locator(".row").first().hover();
       await seen("meeting");
-      for (const [button, panel] of [["#moderation", "moderation"], ["#statistics", "statistics"]]) {
+      for (const [button, panel] of [["#moderation", "moderation"], ["#transcript", "transcript"], ["#statistics", "statistics"]]) {
         await page.click(button);
         await seen(panel);
         await page.keyboard.press("Escape");

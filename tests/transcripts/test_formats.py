@@ -41,7 +41,8 @@ def txt(history: History, *choice: str | None) -> str:
 
 
 def json(history: History, *langs: str) -> dict[str, Any]:
-    body = formats.json(history.read(), Title("demo", "9a41", history.log.seq, 1_800_000_000), langs)
+    title = Title("demo", "9a41", history.log.seq, 1_800_000_000)
+    body = formats.json(history.read(), title, langs)
     decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded
 

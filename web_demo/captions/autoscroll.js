@@ -5,6 +5,7 @@
 
 import { STRINGS } from "../page/strings.js";
 
+const TOP_PX = 400; // this close to the first caption, earlier ones are asked for
 const NEAR_PX = 32; // this close to the end counts as at the end
 const EASE = 0.28; // share of the remaining way in each frame, so that a new line glides in
 const RELAYOUT_MS = 300; // after a new layout, scroll events are not the reader's for this long
@@ -20,15 +21,21 @@ export class AutoScroll {
   #newRows = 0; // since the reader scrolled back
   #relayoutAt = -Infinity;
   #frame = 0;
+  #onScrolledBack;
+  #onTop;
   #reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
   /**
    * @param {HTMLElement} scroller
    * @param {HTMLButtonElement} button returns to the newest caption; shown while the reader is elsewhere
+   * @param {(back: boolean) => void} options.onScrolledBack called when the reader leaves the newest caption, or returns
+   * @param {() => void} options.onTop called when the reader scrolls back to the first caption
    */
-  constructor(scroller, button) {
+  constructor(scroller, button, { onScrolledBack, onTop }) {
     this.#scroller = scroller;
     this.#button = button;
+    this.#onScrolledBack = onScrolledBack;
+    this.#onTop = onTop;
     scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     button.addEventListener("click", () => this.jumpToNewest());
     // The text bar grows and shrinks, and a telephone opens its keyboard: the newest caption stays in sight.
@@ -64,10 +71,23 @@ export class AutoScroll {
     this.onGrowth(0);
   }
 
+  /** Stay where the reader is, because a line among the earlier ones is shown. */
+  leaveNewest() {
+    this.#follow(false);
+    this.#updateButton();
+  }
+
+  /** Keep the content in its place on the screen while `insert` adds rows above it. */
+  keepPlace(node, insert) {
+    const before = node?.getBoundingClientRect().top;
+    insert();
+    if (node?.isConnected) this.#scroller.scrollTop += node.getBoundingClientRect().top - before;
+    this.#top = this.#scroller.scrollTop;
+  }
+
   /** Show the newest caption at once. */
   jumpToNewest() {
-    this.#following = true;
-    this.#newRows = 0;
+    this.#follow(true);
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#updateButton();
   }
@@ -91,15 +111,22 @@ export class AutoScroll {
     if (this.#empty) return;
     const top = this.#scroller.scrollTop;
     if (this.#remaining < NEAR_PX) {
-      this.#following = true;
-      this.#newRows = 0;
+      this.#follow(true);
     } else if (top < this.#top - 2 && !this.#editing) {
       // Growing content never scrolls back, so it was the reader, or a new layout.
-      if (performance.now() - this.#relayoutAt > RELAYOUT_MS) this.#following = false;
+      if (performance.now() - this.#relayoutAt > RELAYOUT_MS) this.#follow(false);
       else this.onGrowth(0);
     }
+    if (!this.#following && top < TOP_PX) this.#onTop();
     this.#top = top;
     this.#updateButton();
+  }
+
+  #follow(following) {
+    if (following) this.#newRows = 0;
+    if (following === this.#following) return;
+    this.#following = following;
+    this.#onScrolledBack(!following);
   }
 
   #updateButton() {

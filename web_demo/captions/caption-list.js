@@ -47,8 +47,8 @@ export class CaptionList {
    */
   render(state, languages) {
     const utterances = inRoomOrder(state);
-    const changed = [];
-    let added = 0;
+    let changed;
+    let added;
     if (this.#languages.join() !== languages.join()) {
       this.#languages = [...languages];
       this.#rows.clear();
@@ -56,15 +56,34 @@ export class CaptionList {
       this.#autoscroll.onRelayout();
     }
     if (this.#rows.size > 0) this.#removeRowsExcept(new Set(utterances.map(({ key }) => key)));
+    const shown = this.#rows.get(utterances.find(({ key }) => this.#rows.has(key))?.key)?.node;
+    const insert = () => { [changed, added] = this.#insertRows(utterances, shown); };
+    // Earlier rows, which come above those on the screen, must not push them away.
+    if (shown && shown.dataset.key !== utterances[0].key) this.#autoscroll.keepPlace(shown, insert);
+    else insert();
+    // All heights are read before any is written: the browser computes the layout once.
+    const growing = changed.filter((row) => row.growing);
+    const heights = growing.map((row) => row.measureHeight());
+    growing.forEach((row, i) => row.reserveHeight(heights[i]));
+    if (changed.length) this.#autoscroll.onGrowth(added);
+    if (changed.length) this.#findTurnSoon();
+  }
+
+  /** Return the rows that changed, and the number of new ones at or after the node `first`. */
+  #insertRows(utterances, first) {
+    const changed = [];
+    let added = 0;
+    let earlier = Boolean(first);
     let place = this.#list.firstElementChild;
     let previous;
     for (const utterance of utterances) {
       let row = this.#rows.get(utterance.key);
       if (!row) {
-        row = new CaptionRow(utterance.key, languages);
+        row = new CaptionRow(utterance.key, this.#languages);
         this.#rows.set(utterance.key, row);
-        added++;
+        if (!earlier) added++;
       }
+      if (row.node === first) earlier = false;
       const newSpeaker = !previous || utterance.speaker !== previous.speaker;
       if (row.utterance !== utterance) {
         row.update(utterance, this.#hueOf(utterance.speaker), newSpeaker);
@@ -74,18 +93,22 @@ export class CaptionList {
       else this.#list.insertBefore(row.node, place);
       previous = utterance;
     }
-    // All heights are read before any is written: the browser computes the layout once.
-    const growing = changed.filter((row) => row.growing);
-    const heights = growing.map((row) => row.measureHeight());
-    growing.forEach((row, i) => row.reserveHeight(heights[i]));
-    if (changed.length) this.#autoscroll.onGrowth(added);
-    if (added) this.#findTurnSoon();
+    return [changed, added];
   }
 
   /** Drop the reserved heights of all rows, because the size of text or columns changed. */
   releaseHeights() {
     for (const row of this.#rows.values()) row.releaseHeight();
     this.#autoscroll.onRelayout();
+  }
+
+  /** Show the row of an utterance in the middle of the screen, and give it the focus. */
+  goTo(key) {
+    const { node } = this.#rows.get(key) ?? {};
+    if (!node) return;
+    this.#autoscroll.leaveNewest();
+    node.focus({ preventScroll: true });
+    node.scrollIntoView({ block: "center" });
   }
 
   /** Return the utterance whose row contains `node`. */

@@ -14,6 +14,7 @@ const NOTES = {
     const reason = STRINGS.failures[code];
     return reason ? STRINGS.captions.failedBecause({ reason }) : STRINGS.captions.failed;
   },
+  missing: () => STRINGS.captions.missing,
   cancelled: () => STRINGS.captions.stopped,
   interrupted: () => STRINGS.captions.interrupted,
 };
@@ -121,7 +122,7 @@ class Caption {
     const status = caption?.status ?? (utterance.interrupted ? "interrupted" : "growing");
     this.growing = status === "growing";
     // Without a translation the reader gets the original, with a note that says why.
-    const untranslated = status === "failed" || (status === "interrupted" && !caption?.stable);
+    const untranslated = ["failed", "missing"].includes(status) || (status === "interrupted" && !caption?.stable);
     inLanguage(this.node, untranslated ? utterance.lang : this.#lang);
     setText(this.#stable, untranslated ? utterance.text : caption?.stable ?? "");
     setText(this.#draft, untranslated ? "" : caption?.draft ?? "");

@@ -1,10 +1,9 @@
-// The Moderation panel: the topic of the meeting, its glossary, its transcripts.
+// The Moderation panel: the topic of the meeting, its glossary.
 //
 // Owns: the panel. It sends a `set` through its caller.
 // Must not know: sockets, captions.
 
 import { element, iconButton } from "../page/dom.js";
-import { fillMenu, nameOf } from "../page/languages.js";
 import { STRINGS, errorText } from "../page/strings.js";
 import { lengthOf } from "../speech/split-text.js";
 
@@ -12,7 +11,6 @@ const MAX_CONTEXT = 4000; // characters; these three are limits of the gateway
 const MAX_TERM = 200; // characters
 const MAX_TERMS = 500;
 const SAVE_REF = "meeting-settings"; // identifies the answer to this panel's `set`
-const FORMATS = ["vtt", "srt", "txt", "json"];
 
 /** The Moderation panel. */
 export class ModerationPanel {
@@ -20,20 +18,15 @@ export class ModerationPanel {
   #terms = document.querySelector("#terms");
   #context = document.querySelector("#context");
   #saveStatus = document.querySelector("#save-status");
-  #transcriptLanguage = document.querySelector("#transcript-lang");
-  #problem = document.querySelector("#transcript-problem");
   #settings;
-  #files;
   #send;
 
   /**
    * @param {{room: string}} settings
-   * @param {TranscriptFiles} options.files
    * @param {(message: object) => boolean} options.send sends a `set`; false if it is lost
    */
-  constructor(settings, { files, send }) {
+  constructor(settings, { send }) {
     this.#settings = settings;
-    this.#files = files;
     this.#send = send;
     this.#render(this.#stored);
     document.querySelector("#add-term").addEventListener("click", () => this.#addTerm().focus());
@@ -42,13 +35,6 @@ export class ModerationPanel {
       this.#save();
     });
     document.querySelector("#meeting-settings").addEventListener("input", () => this.#showSaveStatus(""));
-    const formats = document.querySelector("#formats");
-    for (const format of FORMATS) {
-      const button = element("button", "button", format.toUpperCase());
-      button.type = "button";
-      button.addEventListener("click", () => this.#download(format));
-      formats.append(button);
-    }
   }
 
   /** Show settings of the meeting, which any moderator may have saved. */
@@ -65,13 +51,6 @@ export class ModerationPanel {
   /** Show that the gateway refused what was saved. */
   onError(error) {
     if (error.ref === SAVE_REF) this.#showSaveStatus(STRINGS.moderation.notSaved({ reason: errorText(error) }));
-  }
-
-  /** Set the languages of transcripts: the original and those that are read. */
-  offer(languages) {
-    const options = languages.map((tag) => ({ tag, endonym: nameOf(tag) }));
-    const chosen = this.#transcriptLanguage.value || languages[0];
-    fillMenu(this.#transcriptLanguage, [{ tag: "", endonym: STRINGS.transcripts.original }, ...options], chosen);
   }
 
   get #storageKey() {
@@ -133,13 +112,4 @@ export class ModerationPanel {
     return row.firstElementChild;
   }
 
-  async #download(format) {
-    const { value: lang } = this.#transcriptLanguage;
-    this.#problem.textContent = "";
-    try {
-      this.#files.save(await this.#files.read(format, lang), format, lang);
-    } catch ({ message }) {
-      this.#problem.textContent = message;
-    }
-  }
 }

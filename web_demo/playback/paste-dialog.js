@@ -14,10 +14,14 @@ export class PasteDialog {
   #menu = document.querySelector("#paste-lang");
   #summary = document.querySelector("#paste-summary");
   #from = document.querySelector("#from");
-  #limit = Infinity; // characters of one utterance
+  #limits;
 
-  /** @param {(entries: object[], lang: string) => void} play plays timed entries */
-  constructor(play) {
+  /**
+   * @param {(entries: object[], lang: string) => void} play plays timed entries
+   * @param {() => {text: number} | undefined} limits returns the limits of the gateway, if they are known
+   */
+  constructor(play, limits) {
+    this.#limits = limits;
     document.querySelector("#paste").addEventListener("click", () => this.#open());
     this.#field.addEventListener("input", () => this.#render());
     this.#dialog.addEventListener("close", () => {
@@ -28,9 +32,9 @@ export class PasteDialog {
     });
   }
 
-  /** Apply the limits of the gateway. */
-  setLimits({ text }) {
-    this.#limit = text;
+  /** Most characters of one utterance. */
+  get #limit() {
+    return this.#limits()?.text ?? Infinity;
   }
 
   get #lines() {

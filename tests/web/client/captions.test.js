@@ -337,3 +337,49 @@ test("the speaker is known from the first delta on, and the source decides", () 
   const finished = reduce(growing, { ...source("a", 1), speaker: "Anna" });
   assert.equal(only(reduce(finished, delta({ add: "Wir", reset: true, speaker: "Ann" }))).speaker, "Anna");
 });
+
+const entry = (n, fields) => ({
+  id: `u${n}`, ord: n, lang: "en", text: `line ${n}`, speaker: "Ann", at: 1000 * n,
+  captions: { de: { state: "final", text: `Zeile ${n}`, by: "mt" } }, ...fields,
+});
+
+test("lines of the transcript come before those that are here, with their times and captions", () => {
+  const state = after(source("u3", 3, "line 3"), { type: "earlier", utterances: [entry(1), entry(2), entry(3)] });
+  const utterances = inRoomOrder(frozen(state));
+  assert.deepEqual(utterances.map(({ id, at, speaker, final }) => [id, at, speaker, final]), [
+    ["u1", 1000, "Ann", true], ["u2", 2000, "Ann", true], ["u3", 3000, null, true],
+  ]);
+  assert.deepEqual(utterances.map(({ captions }) => captions.de.stable), ["Zeile 1", "Zeile 2", "Zeile 3"]);
+});
+
+test("a line of the transcript changes nothing that is newer here, and no deleted line returns", () => {
+  const changed = after(
+    source("a", 1), final({ text: "corrected", by: "human" }), source("u2", 2), { type: "retracted", seq: 5, id: "u2", ord: 2 },
+  );
+  const captions = { de: { state: "final", text: "hallo", by: "mt" } };
+  const state = reduce(changed, { type: "earlier", utterances: [entry(1, { id: "a", captions }), entry(2)] });
+  assert.equal(only(state).captions.de.stable, "corrected");
+  assert.equal(only(state).at, 1000);
+});
+
+test("a line of the transcript that nobody read in a language says so, and a later caption replaces that", () => {
+  const captions = { de: { state: "missing" }, fr: { state: "failed", code: "busy" } };
+  const state = after({ type: "earlier", utterances: [entry(1, { id: "a", captions })] });
+  assert.deepEqual([only(state).captions.de.status, only(state).captions.fr.status, only(state).captions.fr.code], ["missing", "failed", "busy"]);
+  assert.equal(only(reduce(state, final({}))).captions.de.stable, "hallo");
+});
+
+test("a restored line that stands here from before a restart is not shown twice", () => {
+  const before = after(source("u1", 1, "line 1"));
+  const restarted = reduce(reduce(before, { type: "broken" }), { ...WELCOME, epoch: "f" });
+  assert.equal(inRoomOrder(reduce(restarted, { type: "earlier", utterances: [entry(1)] })).length, 1);
+});
+
+test("nothing is dropped while the reader reads earlier lines, and the oldest are dropped afterwards", () => {
+  const events = Array.from({ length: MAX_UTTERANCES }, (_, i) => source(`u${i + 3}`, i + 3));
+  const back = reduce(after(...events), { type: "scrolled", back: true });
+  const read = [{ type: "earlier", utterances: [entry(1), entry(2)] }, source("new", MAX_UTTERANCES + 3)].reduce(reduce, back);
+  assert.equal(inRoomOrder(read).length, MAX_UTTERANCES + 3);
+  const returned = inRoomOrder(reduce(read, { type: "scrolled", back: false }));
+  assert.deepEqual([returned.length, returned[0].id, returned.at(-1).id], [MAX_UTTERANCES, "u4", "new"]);
+});
