@@ -5,7 +5,7 @@
 import { AutoScroll } from "./captions/autoscroll.js";
 import { CaptionActions } from "./captions/caption-actions.js";
 import { CaptionList } from "./captions/caption-list.js";
-import { EMPTY_STATE, reduce } from "../clients/js/captions.js";
+import { EMPTY_STATE, inRoomOrder, reduce } from "../clients/js/captions.js";
 import { EarlierLines } from "./captions/earlier-lines.js";
 import { LanguageColumns } from "./captions/language-columns.js";
 import { AccessKey } from "./connection/access-key.js";
@@ -19,7 +19,6 @@ import { pairsOf, reasonAgainst } from "./page/pairs.js";
 import { STRINGS, errorText } from "./page/strings.js";
 import { keepScreenOn } from "./page/wake-lock.js";
 import { DisplaySettings } from "./panels/display-settings.js";
-import { MeetingEnd } from "./panels/meeting-end.js";
 import { ModerationPanel } from "./panels/moderation.js";
 import { SidePanel } from "./panels/side-panel.js";
 import { StatisticsPanel } from "./panels/statistics.js";
@@ -33,6 +32,7 @@ const NOTICE_MS = 12_000; // how long a notice is shown
 const ROOM_ENDED = 4410; // close code
 const MAX_FAILED_SOCKETS = 2; // before the page reads over HTTP
 
+const TOUCH = matchMedia("(pointer: coarse)");
 const PHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: the panel covers the captions
 
 const $ = (selector) => document.querySelector(selector);
@@ -72,6 +72,7 @@ let state = EMPTY_STATE;
 let frame = 0;
 let ticket = null; // for the next socket, if the gateway asks for keys
 let noticeTimer = 0;
+let screenStaysOn = true; // or a promise of it
 let liveAfter = 0; // number of the room's last event when this page joined; later ones happen now
 let pairs = []; // what the gateway translates into what: [{ tag, targets }]
 
@@ -100,9 +101,6 @@ const earlier = new EarlierLines({
   show: (utterances) => dispatch({ type: "earlier", utterances }),
 });
 const moderation = new ModerationPanel(settings, { send: (message) => connection.send(message) });
-const meetingEnd = new MeetingEnd(settings, {
-  key, files, languages: () => [...new Set([...columns.languages, ...readLanguages])],
-});
 const statistics = new StatisticsPanel(settings, key);
 const sidePanel = new SidePanel();
 sidePanel.add($("#moderation"), moderation.section);
@@ -111,11 +109,16 @@ new CaptionActions(captions, autoscroll, {
   role: () => document.body.dataset.role,
   send: (message) => connection.send(message),
 });
+let share;
 let transcript; // these parts are loaded when they are first wanted, so that the first visit is small
+let end; // promise of the end screen
 let limits;
+onFirstClick("#end", loadEnd);
 onFirstClick("#share", async () => {
   const { ShareDialog } = await import("./panels/share-dialog.js");
-  new ShareDialog(settings, key, () => columns.languages);
+  share = new ShareDialog(settings, key, {
+    languages: () => columns.languages, offered: () => columns.offered, lines: (lang) => newestLines(lang),
+  });
 });
 onFirstClick("#transcript", async () => {
   const { TranscriptPanel } = await import("./panels/transcript.js");
@@ -126,6 +129,14 @@ onFirstClick("#paste", async () => {
   const { PasteDialog } = await import("./playback/paste-dialog.js");
   new PasteDialog((entries, lang) => demo.play(entries, lang, STRINGS.page.pastedTitle), () => limits);
 });
+
+/** Load the End dialog and the end screen, once. */
+function loadEnd() {
+  end ??= import("./panels/meeting-end.js").then(({ MeetingEnd }) => new MeetingEnd(settings, {
+    key, files, languages: () => [...new Set([...columns.languages, ...readLanguages])],
+  }));
+  return end;
+}
 
 /** Load a part of the page at the first click on its button; then the part handles that click and later ones. */
 function onFirstClick(selector, load) {
@@ -167,6 +178,7 @@ function onEvent(event) {
       }
       microphone.onWelcome(event);
       showNotice("");
+      if (readOnly && TOUCH.matches) warnOfDarkScreen();
       if (event.resumed?.ok === false) showGapNotice(event.resumed);
       break;
     case "degraded":
@@ -192,6 +204,10 @@ function onEvent(event) {
       showPresence(event);
       break;
     case "final":
+      if (event.flags?.includes("glossary")) {
+        moderation.onMissed(state.utterances.get(`${state.epochIndex}/${event.id}`)?.text ?? "", event.text);
+      }
+    // falls through
     case "edited":
       // One language only: several at once would be noise for screen readers.
       if (event.lang === columns.languages[0]) captions.announce(event.text, event.lang);
@@ -216,6 +232,13 @@ function onState(name, detail, code) {
   if (name === "waiting" && !welcomed && ++failedSockets === MAX_FAILED_SOCKETS) readOverHttp();
 }
 
+/** Tell once that the screen may turn off, if the browser does not promise to keep it on. */
+async function warnOfDarkScreen() {
+  const sure = await screenStaysOn;
+  screenStaysOn = true;
+  if (!sure) showNotice(STRINGS.page.screenMayDarken);
+}
+
 /** Show that the meeting is over, and end everything that would speak in it. */
 function endMeeting() {
   $("#state").textContent = STRINGS.page.ended;
@@ -223,7 +246,7 @@ function endMeeting() {
   microphone.stop();
   sidePanel.close();
   showNotice("");
-  meetingEnd.show();
+  loadEnd().then((meetingEnd) => meetingEnd.show());
 }
 
 /** Read the meeting as server-sent events, because this network seems to block WebSockets. */
@@ -260,7 +283,7 @@ function onSocketEvent(event) {
 function setRole(role) {
   readOnly = role === "view";
   document.body.dataset.role = role;
-  if (readOnly) keepScreenOn(true);
+  if (readOnly) screenStaysOn = keepScreenOn(true);
   requestRender();
 }
 
@@ -276,12 +299,19 @@ function requestRender() {
     frame = 0;
     captions.render(state, columns.languages);
     earlier.offer();
+    share?.showPreview();
     const empty = state.utterances.size === 0;
     $("#start").hidden = !empty || readOnly;
     $("#empty").hidden = !empty || !readOnly;
     $("#column-heads").hidden = empty && !readOnly;
     $("#demo-again").hidden = empty || readOnly || demo.isActive;
   });
+}
+
+/** Return the newest captions in a language, as many as the overlay shows. */
+function newestLines(lang) {
+  const texts = inRoomOrder(state).slice(-3).map(({ captions }) => captions[lang]).filter(Boolean);
+  return texts.map(({ stable, draft }) => stable + draft).filter(Boolean);
 }
 
 /** Show a line of the transcript among the captions. */

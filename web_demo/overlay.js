@@ -19,9 +19,9 @@ const languages = settings.to.length ? settings.to : ["en"];
 
 const overlay = document.querySelector("#overlay");
 document.body.style.setProperty("--lines", readNumber("lines", 1, 8, 2));
-document.body.style.setProperty("--size", `${readNumber("size", 1, 30, 5.2)}vh`);
-document.body.dataset.place = query.get("place") ?? "bottom";
-document.body.toggleAttribute("data-plain", query.has("plain"));
+document.body.style.setProperty("--size", readNumber("size", 1, 30, 5.2));
+overlay.parentNode.dataset.place = query.get("place") ?? "bottom";
+overlay.parentNode.toggleAttribute("data-plain", query.has("plain"));
 
 const windows = languages.map((lang) => {
   const node = inLanguage(element("div", "window"), lang);

@@ -154,7 +154,7 @@ test("a telephone joins by the link of the QR code, chooses a language and can o
   const name = newRoom();
   const page = await connected(await open(environment, `/?room=${name}`));
   await page.getByRole("button", { name: "Share" }).click();
-  await page.locator("#qr path").first().waitFor();
+  await page.locator("#local-note").waitFor();
   const address = await page.inputValue("#link-read");
   await picture(page, "share");
   const phone = await open({ ...environment, address: "" }, address, { phone: true, dark: true, locale: "fr-FR" });
@@ -240,7 +240,7 @@ for (const [phone, dark] of [[false, false], [true, true]]) {
     await hasCaption(page, "de", sentence(39));
     assert.equal((await page.locator(".source").allInnerTexts()).join(" "), speech);
     assert.equal(await page.inputValue("#line"), "");
-    assert.equal(await page.locator("#length-note").innerText(), "");
+    assert.equal(await page.locator("#input-note").innerText(), "");
     await page.getByRole("button", { name: "Paste a transcript" }).click();
     await page.fill("#pasted", `Ann: ${speech}`);
     await page.getByText("2 lines, 1 speaker. Lines over 2,000 characters are divided into several.").waitFor();
@@ -273,6 +273,7 @@ test("a moderator learns what the glossary does, which captions lack a term and 
   await type(page, "the standup is at nine");
   await hasCaption(page, "de", "[de] the standup is at nine");
   await page.getByText("A glossary term was not used").waitFor();
+  await page.locator("#terms").getByText("Not used in 1 caption").waitFor();
   await picture(page, "glossary");
   await hasCaption(reader, "de", "[de] the standup is at nine");
   assert.equal(await reader.getByText("A glossary term was not used").isVisible(), false);

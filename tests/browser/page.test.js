@@ -43,6 +43,7 @@ for (const dark of [false, true]) {
       }
       for (const button of ["#share", "#display", "#paste"]) {
         await page.click(button);
+        if (button === "#share") await page.getByText("Change how they look").click();
         await seen(button.slice(1));
         await page.keyboard.press("Escape");
       }

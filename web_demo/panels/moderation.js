@@ -48,6 +48,21 @@ export class ModerationPanel {
     this.#showSaveStatus(ref === SAVE_REF ? saved : "");
   }
 
+  /**
+   * Count at each term how often its translation is missing, because the gateway flagged a caption.
+   * @param {string} original what was said
+   * @param {string} caption its translation
+   */
+  onMissed(original, caption) {
+    for (const row of this.#terms.children) {
+      const [term, translation] = [...row.querySelectorAll("input")].map(({ value }) => value.trim().toLowerCase());
+      if (!term || !original.toLowerCase().includes(term) || caption.toLowerCase().includes(translation)) continue;
+      const note = row.querySelector(".missed") ?? row.appendChild(element("p", "missed"));
+      note.dataset.count = Number(note.dataset.count ?? 0) + 1;
+      note.textContent = STRINGS.moderation.missed({ count: Number(note.dataset.count) });
+    }
+  }
+
   /** Show that the gateway refused what was saved. */
   onError(error) {
     if (error.ref === SAVE_REF) this.#showSaveStatus(STRINGS.moderation.notSaved({ reason: errorText(error) }));

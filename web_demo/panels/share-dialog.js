@@ -5,6 +5,7 @@
 
 import { meetingLink } from "../connection/meeting-url.js";
 import { STRINGS } from "../page/strings.js";
+import { OverlayEditor } from "./overlay-editor.js";
 
 const LOCAL_HOST = /^(localhost|127\.|\[::1\])/;
 const COPIED_MS = 2000; // how long a button says that the link was copied
@@ -17,20 +18,28 @@ export class ShareDialog {
   #settings;
   #key;
   #languages;
+  #offered;
+  #editor;
   #base = location.href; // or an address of this page that other machines reach
 
   /**
    * @param {{room: string, gateway: URL, http: URL, elsewhere: boolean}} settings
    * @param {AccessKey} key
-   * @param {() => string[]} languages returns the languages that this page reads
+   * @param {() => string[]} options.languages returns the languages that this page reads
+   * @param {() => string[]} options.offered returns the languages that the gateway translates into
+   * @param {(lang: string) => string[]} options.lines returns the newest captions in a language
    */
-  constructor(settings, key, languages) {
+  constructor(settings, key, { languages, offered, lines }) {
     this.#settings = settings;
     this.#key = key;
     this.#languages = languages;
+    this.#offered = offered;
+    this.#editor = new OverlayEditor({ lines, onChange: () => this.#render() });
+    document.querySelector("#link-overlay").closest(".group").append(this.#editor.node);
     document.querySelector("#share").addEventListener("click", () => {
       this.#readerKey.parentNode.hidden = !key.headers.authorization || key.readerKey !== "";
-      this.#code.hidden = settings.elsewhere; // the code would lead to the gateway's own page
+      this.#editor.offer(this.#offered(), this.#languages());
+      this.#editor.show();
       this.#render();
       this.#dialog.showModal();
     });
@@ -41,6 +50,11 @@ export class ShareDialog {
     });
   }
 
+  /** Show the newest captions in the preview of the overlay. */
+  showPreview() {
+    if (this.#dialog.open) this.#editor.show();
+  }
+
   #render() {
     const key = this.#key.readerKey || this.#readerKey.value.trim();
     this.#renderLinks(key);
@@ -48,12 +62,15 @@ export class ShareDialog {
   }
 
   #renderLinks(key) {
-    document.querySelector("#local-note").hidden = !LOCAL_HOST.test(new URL(this.#base).host);
+    const local = LOCAL_HOST.test(new URL(this.#base).host);
+    document.querySelector("#local-note").hidden = !local;
+    // A telephone could not open a local address, and elsewhere the code would lead to the gateway's own page.
+    this.#code.hidden = document.querySelector("#scan-note").hidden = local || this.#settings.elsewhere;
     const fragment = key ? `#key=${encodeURIComponent(key)}` : "";
     const links = {
       read: meetingLink(this.#base, "join.html", this.#settings) + fragment,
       speak: meetingLink(this.#base, "./", this.#settings),
-      overlay: meetingLink(this.#base, "overlay.html", this.#settings, { to: this.#languages()[0] ?? "de" }) + fragment,
+      overlay: meetingLink(this.#base, "overlay.html", this.#settings, this.#editor.query) + fragment,
     };
     for (const [name, href] of Object.entries(links)) {
       document.querySelector(`#link-${name}`).value = href;

@@ -3,9 +3,11 @@
 // Owns: the typed text, when it is sent, and the note that it is too long for one line.
 // Must not know: sockets, captions.
 
+import { nameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
 import { lengthOf, splitText } from "./split-text.js";
 import { newId } from "./utterance-ids.js";
+import { isOtherScript } from "./writing.js";
 
 const PARTIAL_INTERVAL_MS = 250; // shortest time between two unfinished texts
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
@@ -32,7 +34,7 @@ export class TextInput {
     this.#cancel = cancel;
     this.#language = language;
     this.#field.addEventListener("input", () => {
-      this.#showLengthNote();
+      this.#showNote();
       this.#timer ||= setTimeout(() => this.#sendPartial(), PARTIAL_INTERVAL_MS);
     });
     document.querySelector("#line-form").addEventListener("submit", (event) => {
@@ -42,7 +44,7 @@ export class TextInput {
       const parts = splitText(this.#field.value, this.#limit);
       while (parts.length && this.#send(parts[0], true)) parts.shift();
       this.#field.value = parts.join(" "); // text that could not be sent stays
-      this.#showLengthNote();
+      this.#showNote();
     });
   }
 
@@ -54,7 +56,7 @@ export class TextInput {
   /** Apply the limits of the gateway. */
   setLimits({ text }) {
     this.#limit = text;
-    this.#showLengthNote();
+    this.#showNote();
   }
 
   /** Allow or prevent sending. */
@@ -62,10 +64,12 @@ export class TextInput {
     this.#sendButton.disabled = !enabled;
   }
 
-  #showLengthNote() {
+  #showNote() {
     const count = splitText(this.#field.value, this.#limit).length;
     const note = STRINGS.input.tooLong({ limit: this.#limit, count });
-    document.querySelector("#length-note").textContent = count > 1 ? note : "";
+    const other = isOtherScript(this.#field.value, this.#language());
+    const otherNote = other ? STRINGS.input.otherScript({ language: nameOf(this.#language()) }) : "";
+    document.querySelector("#input-note").textContent = count > 1 ? note : otherNote;
   }
 
   /** Send the text typed so far. Half a word is left out, since it may be another word. */

@@ -1,0 +1,24 @@
+// The writing system of what is typed, against the language that is named.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { isOtherScript } from "../../../web_demo/speech/writing.js";
+
+test("text in another writing system than the language's is noticed", () => {
+  assert.equal(isOtherScript("会議を始めましょう", "en"), true);
+  assert.equal(isOtherScript("Let's start the meeting", "ja"), true);
+  assert.equal(isOtherScript("Давайте начнём", "de"), true);
+  assert.equal(isOtherScript("صباح الخير", "fr"), true);
+});
+
+test("text in the language's own writing systems is not, with a foreign name, an emoji or digits", () => {
+  for (const [text, lang] of [
+    ["会議を始めましょう、Peterさん", "ja"], ["我们开始吧", "zh"], ["我們開始吧", "zh-Hant"], ["회의를 시작합시다", "ko"],
+    ["Guten Morgen, 田中さん", "de"], ["👍🎉", "en"], ["240,000", "ja"], ["OK", "ja"], ["صباح الخير", "ar"], ["", "en"],
+  ]) assert.equal(isOtherScript(text, lang), false, `${lang}: ${text}`);
+});
+
+test("a language that the browser does not know is not judged", () => {
+  for (const lang of ["auto", "x", ""]) assert.equal(isOtherScript("会議を始めましょう", lang), false, lang);
+});
