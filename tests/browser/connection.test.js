@@ -125,7 +125,7 @@ test("a gateway with keys asks for one and grants the role that the key permits"
     await page.getByRole("button", { name: "Share" }).click();
     await page.getByLabel("Key for readers").fill(key);
     await page.keyboard.press("Tab");
-    await page.locator("#qr path").first().waitFor();
+    await page.locator("#qr path").first().waitFor({ state: "attached" }); // hidden, since its address is local
     const phone = await open({ ...environment, address: "" }, await page.inputValue("#link-read"), { phone: true });
     await phone.locator("#languages a").first().click();
     await connected(phone);
