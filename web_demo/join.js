@@ -3,8 +3,8 @@
 import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
-import { inLanguage, nameOf, uiNameOf } from "./page/languages.js";
-import { STRINGS, UI_LANGUAGE } from "./page/strings.js";
+import { inLanguage, nameOf } from "./page/languages.js";
+import { STRINGS, UI_LANGUAGE, uiNameOf } from "./page/strings.js";
 
 const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
 

@@ -2,12 +2,15 @@
 // Environment: GATEWAY_PYTHON is a Python with the gateway, CHROMIUM the browser, PICTURES a folder for pictures.
 
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { after, before } from "node:test";
 
 import { chromium } from "playwright-core";
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const PICTURES = process.env.PICTURES ?? "build/browser";
 const STARTING_MS = 20_000;
 const TELEPHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
@@ -117,6 +120,17 @@ export function isAtNewest(page) {
 /** Save a picture of the page, for people to look at. */
 export function picture(page, name) {
   return page.screenshot({ path: `${PICTURES}/${name}.png` });
+}
+
+/**
+ * Return what axe-core finds wrong with the page as it is now.
+ * @param {{contrast?: boolean}} options `contrast` also measures colours, which takes most of the time
+ */
+export async function violations(page, { contrast = true } = {}) {
+  await page.evaluate(AXE); // the debugger may add a script although the page's policy forbids it
+  const rules = { "color-contrast": { enabled: contrast } };
+  const found = await page.evaluate((options) => axe.run(options), { runOnly: { type: "tag", values: WITHIN }, rules });
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join(" | ")}`);
 }
 
 let rooms = 0;

@@ -1,75 +1,26 @@
 // The page in a browser: accessibility in every screen, size and theme, the keyboard, the bytes of a visit.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { test } from "node:test";
 
-import { connected, open, picture, hasCaption, newRoom, useBrowser, type } from "./fixtures.js";
+import { connected, open, picture, hasCaption, newRoom, useBrowser, type, violations } from "./fixtures.js";
+import { visitScreens } from "./screens.js";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const COLD_BYTES = 150_000;
 
 const environment = useBrowser();
-
-/** Return what axe-core finds wrong with the page as it is now. */
-async function violations(page) {
-  await page.evaluate(AXE); // the debugger may add a script although the page's policy forbids it
-  const found = await page.evaluate((values) => axe.run({ runOnly: { type: "tag", values } }), WITHIN);
-  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join(" | ")}`);
-}
 
 for (const dark of [false, true]) {
   for (const phone of [false, true]) {
     const look = `${phone ? "telephone" : "desk"}-${dark ? "dark" : "light"}`;
 
     test(`axe finds no problem on any screen, ${look}`, async () => {
-      const name = newRoom();
-      const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de,ja`, { phone, dark }));
-      const seen = async (screen) => {
+      const room = newRoom();
+      const page = await connected(await open(environment, `/?room=${room}&role=moderate&to=de,ja`, { phone, dark }));
+      await visitScreens(environment, page, { room, phone }, async (screen) => {
         await picture(page, `${look}-${screen}`);
         assert.deepEqual(await violations(page), [], screen);
-      };
-      await seen("start");
-      await type(page, "good morning everybody");
-      await hasCaption(page, "ja", "[ja] good morning everybody");
-      await page.locator(".row").first().hover();
-      await seen("meeting");
-      for (const [button, panel] of [["#moderation", "moderation"], ["#transcript", "transcript"], ["#statistics", "statistics"]]) {
-        await page.click(button);
-        await seen(panel);
-        await page.keyboard.press("Escape");
-      }
-      for (const button of ["#share", "#display", "#paste"]) {
-        await page.click(button);
-        if (button === "#share") await page.getByText("Change how they look").click();
-        await seen(button.slice(1));
-        await page.keyboard.press("Escape");
-      }
-      await page.click(".brand");
-      await seen("leaving");
-      await page.keyboard.press("Escape");
-      if (!phone) {
-        await page.click("#present");
-        await seen("present");
-      }
-      for (const path of [`/join.html?room=${name}`, `/overlay.html?room=${name}&to=de`]) {
-        await page.goto(environment.address + path);
-        await page.locator("#languages a, .window").first().waitFor();
-        await seen(path.slice(1, 5));
-      }
-      await page.goto(`${environment.address}/?room=${name}&role=moderate&to=de,ja`);
-      await hasCaption(page, "ja", "[ja] good morning everybody");
-      await page.locator(".row").first().focus();
-      await page.getByRole("button", { name: "Delete" }).click();
-      await seen("deleting");
-      await page.click("#moderation");
-      await page.click("#end");
-      await seen("ending");
-      await page.click("#end-dialog .danger");
-      await page.locator("#ended").waitFor();
-      await seen("ended");
+      });
       assert.deepEqual(page.faults, []);
     });
   }

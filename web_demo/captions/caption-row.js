@@ -6,8 +6,8 @@
 // Must not know: sockets, other rows.
 
 import { element } from "../page/dom.js";
-import { inLanguage, uiNameOf } from "../page/languages.js";
-import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
+import { inLanguage } from "../page/languages.js";
+import { STRINGS, UI_LANGUAGE, uiNameOf } from "../page/strings.js";
 
 const NOTES = {
   failed: (code) => {

@@ -4,8 +4,8 @@
 // Must not know: sockets, captions.
 
 import { element, iconButton } from "../page/dom.js";
-import { direction, fillMenu, inLanguage, nameOf, uiNameOf } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { direction, fillMenu, inLanguage, nameOf } from "../page/languages.js";
+import { STRINGS, uiNameOf } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;
 

@@ -4,7 +4,6 @@
 // Must not know: sockets, captions.
 
 import { element } from "./dom.js";
-import { UI_LANGUAGE } from "./strings.js";
 
 const RIGHT_TO_LEFT = ["Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"]; // scripts; not all browsers have getTextInfo()
 
@@ -13,15 +12,6 @@ export function nameOf(tag) {
   try {
     const name = new Intl.DisplayNames(tag, { type: "language" }).of(tag);
     return name.charAt(0).toLocaleUpperCase(tag) + name.slice(1);
-  } catch {
-    return tag;
-  }
-}
-
-/** Return the name of a language in that of the interface, for sentences; the tag if the browser does not know it. */
-export function uiNameOf(tag) {
-  try {
-    return new Intl.DisplayNames(UI_LANGUAGE, { type: "language" }).of(tag);
   } catch {
     return tag;
   }

@@ -3,8 +3,7 @@
 // Owns: which targets a source has, and why a target is not offered.
 // Must not know: sockets, menus.
 
-import { uiNameOf } from "./languages.js";
-import { STRINGS } from "./strings.js";
+import { STRINGS, uiNameOf } from "./strings.js";
 
 /**
  * Return the targets of each language from a `welcome`, for pages that cannot ask `/v1/languages`.

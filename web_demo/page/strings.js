@@ -3,8 +3,10 @@
 // Owns: which language the interface has; the texts of it, which stand in strings/ and are loaded on demand.
 // Must not know: the document.
 
+import { direction } from "./languages.js";
+
 /** Languages of the interface: a file in strings/ for each. */
-export const UI_LANGUAGES = ["en"];
+export const UI_LANGUAGES = ["en", "de", "fr", "es", "ja", "zh", "ar"];
 
 const STORED = "ui language";
 
@@ -41,7 +43,9 @@ export function changeLanguage(tag) {
 export function readTable(table, lang) {
   const numbers = new Intl.NumberFormat(lang);
   const forms = new Intl.PluralRules(lang);
-  const write = (value) => (typeof value === "number" ? numbers.format(value) : value);
+  // In a right-to-left text, a value may be written from left to right: it is isolated (UAX #9).
+  const isolate = (value) => (direction(lang) === "rtl" ? `\u2068${value}\u2069` : value);
+  const write = (value) => (typeof value === "number" ? numbers.format(value) : isolate(value));
   const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => write(values[name]));
   const read = (entry) => {
     if (typeof entry === "string") return entry.includes("{") ? (values) => fill(entry, values) : entry;
@@ -63,6 +67,15 @@ export const UI_LANGUAGE = loaded.lang;
 
 /** All texts, by the part of the page that shows them. */
 export const STRINGS = loaded.texts;
+
+/** Return the name of a language in that of the interface, for sentences; the tag if the browser does not know it. */
+export function uiNameOf(tag) {
+  try {
+    return new Intl.DisplayNames(UI_LANGUAGE, { type: "language" }).of(tag);
+  } catch {
+    return tag;
+  }
+}
 
 /**
  * Return in words what the gateway refused. Reasons that people can act on have texts of the page; else the

@@ -4,8 +4,8 @@
 // Must not know: sockets, captions.
 
 import { icon } from "../page/dom.js";
-import { fillMenu, nameOf, uiNameOf } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { fillMenu, nameOf } from "../page/languages.js";
+import { STRINGS, uiNameOf } from "../page/strings.js";
 import { newId } from "../speech/utterance-ids.js";
 import { readScript, timeline } from "./demo-script.js";
 import { Player } from "./player.js";
@@ -134,7 +134,7 @@ export class DemoControls {
     const { isPlaying, speed } = this.#player ?? {};
     this.#pauseButton.setAttribute("aria-label", isPlaying ? STRINGS.playback.pause : STRINGS.playback.continue);
     this.#pauseButton.replaceChildren(icon(isPlaying ? "pause" : "play"));
-    this.#speedButton.textContent = `${speed}×`;
-    this.#speedButton.setAttribute("aria-label", STRINGS.playback.speedTimes({ times: speed }));
+    this.#speedButton.textContent = STRINGS.playback.times({ times: speed ?? 1 });
+    this.#speedButton.setAttribute("aria-label", STRINGS.playback.speedTimes({ times: speed ?? 1 }));
   }
 }

@@ -4,8 +4,8 @@
 // Must not know: sockets, captions.
 
 import { element, icon } from "../page/dom.js";
-import { inLanguage, nameOf, uiNameOf } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { inLanguage, nameOf } from "../page/languages.js";
+import { STRINGS, uiNameOf } from "../page/strings.js";
 import { GatewayRecognition, canStream } from "./gateway-recognition.js";
 import { ContinuousRecognition } from "./speech-recognition.js";
 import { newId } from "./utterance-ids.js";

@@ -113,6 +113,7 @@ for (const [lang, table] of tables) {
 test("the interface has the first wanted language that it knows, else English", () => {
   assert.equal(chooseLanguage([null, "", "xx-YY", "EN-gb"]), "en");
   assert.equal(chooseLanguage(["xx"]), "en");
+  assert.equal(chooseLanguage(["xx", "zh-Hant-TW", "en"]), "zh");
 });
 
 test("a text with values writes numbers and chooses its form as its language does", () => {
@@ -121,6 +122,11 @@ test("a text with values writes numbers and chooses its form as its language doe
   assert.equal(part.plain, "Ja");
   assert.equal(part.limit({ limit: 2000, unit: "{count}" }), "bis 2.000 {count}");
   assert.deepEqual([1, 2, 1000].map((count) => part.lines({ count })), ["1 Zeile", "2 Zeilen", "1.000 Zeilen"]);
+});
+
+test("a value in a right-to-left text is isolated, so that its punctuation stays with it", () => {
+  const { part } = readTable({ part: { broken: "لا يعمل: {reason}" } }, "ar");
+  assert.equal(part.broken({ reason: "It broke." }), "لا يعمل: \u2068It broke.\u2069");
 });
 
 test("an error has a text of the page, else that of the gateway", () => {

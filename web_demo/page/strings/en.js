@@ -29,7 +29,7 @@ export default {
     copy: "Copy",
     connecting: "Connecting…",
     connected: "Connected",
-    waiting: "No connection · trying again in {seconds} s",
+    waiting: "No connection · trying again in {seconds} s",
     disconnected: "Disconnected: {reason}",
     ended: "The meeting has ended",
     wholeSentences: "captions come in whole sentences",
@@ -146,6 +146,7 @@ export default {
     continue: "Continue",
     stop: "Stop",
     speed: "Speed",
+    times: "{times}×",
     speedTimes: "Speed: {times} times",
   },
   paste: {
@@ -244,7 +245,7 @@ export default {
   },
   statistics: {
     nothing: "Nothing measured yet",
-    spread: "Half within {half}, 95 % within {most}",
+    spread: "Half within {half}, 95% within {most}",
     first: "First text",
     final: "Finished caption",
     erasure: "Rewriting",
