@@ -28,8 +28,8 @@ function byPreference(tags) {
 }
 
 function languageItem(tag, i) {
-  const anchor = element("a", i ? "button" : "button primary", nameOf(tag));
-  inLanguage(anchor, tag);
+  const anchor = element("a", i ? "button" : "button primary");
+  anchor.append(inLanguage(element("span", "", nameOf(tag)), tag));
   anchor.href = meetingLink(location.href, "./", settings, { role: "view", to: tag }) + location.hash; // it may hold a key
   if (!tag.startsWith(UI_LANGUAGE)) anchor.append(inLanguage(element("small", "", uiNameOf(tag)), UI_LANGUAGE));
   const item = element("li");

@@ -183,6 +183,7 @@ function onEvent(event) {
       break;
     case "degraded":
       $("#state").textContent = [STRINGS.page.connected, ...limitations(event)].join(" · ");
+      $("#state").toggleAttribute("data-limited", limitations(event).length > 0);
       break;
     case "error":
       moderation.onError(event);
@@ -360,7 +361,7 @@ function limitations({ partials, engine }) {
 /** Show how many people are connected. It is outside the status element, so screen readers do not read it. */
 function showPresence({ members, speakers, readers }) {
   for (const tag of Object.keys(readers)) readLanguages.add(tag);
-  $("#people").textContent = ` · ${STRINGS.page.people({ count: members })}`;
+  $("#people").textContent = STRINGS.page.people({ count: members });
   $("#people").title = speakers?.join(", ") ?? "";
 }
 

@@ -117,6 +117,7 @@ export class ModerationPanel {
       const input = element("input", "field");
       input.value = value;
       input.placeholder = label;
+      input.dir = "auto";
       input.setAttribute("aria-label", label);
       row.append(input);
     }

@@ -119,7 +119,7 @@ export default {
   },
   input: {
     text: "نصك",
-    placeholder: "اكتب ما تريد قوله",
+    placeholder: "اكتب هنا",
     send: "إرسال",
     name: "اسمك",
     namePlaceholder: "يظهر للآخرين",

@@ -114,7 +114,7 @@ export default {
   },
   input: {
     text: "Ihr Text",
-    placeholder: "Tippen Sie, was Sie sagen möchten",
+    placeholder: "Hier tippen",
     send: "Senden",
     name: "Ihr Name",
     namePlaceholder: "für andere sichtbar",

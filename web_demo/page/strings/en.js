@@ -125,7 +125,7 @@ export default {
   },
   input: {
     text: "Your text",
-    placeholder: "Type what you want to say",
+    placeholder: "Type here",
     send: "Send",
     name: "Your name",
     namePlaceholder: "shown to others",

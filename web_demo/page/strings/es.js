@@ -114,7 +114,7 @@ export default {
   },
   input: {
     text: "Tu texto",
-    placeholder: "Escribe lo que quieres decir",
+    placeholder: "Escribe aquí",
     send: "Enviar",
     name: "Tu nombre",
     namePlaceholder: "lo ven los demás",

@@ -114,7 +114,7 @@ export default {
   },
   input: {
     text: "Votre texte",
-    placeholder: "Écrivez ce que vous voulez dire",
+    placeholder: "Écrivez ici",
     send: "Envoyer",
     name: "Votre nom",
     namePlaceholder: "visible par tous",

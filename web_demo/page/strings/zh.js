@@ -114,7 +114,7 @@ export default {
   },
   input: {
     text: "您要说的话",
-    placeholder: "输入您想说的话",
+    placeholder: "在此输入",
     send: "发送",
     name: "您的名字",
     namePlaceholder: "对他人可见",
