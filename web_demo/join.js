@@ -4,7 +4,7 @@ import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
 import { inLanguage, nameOf } from "./page/languages.js";
-import { STRINGS, UI_LANGUAGE, uiNameOf } from "./page/strings.js";
+import { STRINGS, UI_LANGUAGE, uiNameOf, wantedLanguages } from "./page/strings.js";
 
 const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
 
@@ -19,10 +19,10 @@ async function fetchLanguages() {
   return [...new Set(rows.flatMap(({ tag, targets }) => [tag, ...targets]))];
 }
 
-/** Sort the languages: those that the browser's user prefers first, in that order, then by name. */
+/** Sort the languages: those that the reader wants first, in that order, then by name. */
 function byPreference(tags) {
   const base = (tag) => tag.split("-")[0];
-  const preferred = navigator.languages.map(base);
+  const preferred = wantedLanguages().map(base);
   const rank = (tag) => (preferred.includes(base(tag)) ? preferred.indexOf(base(tag)) : Infinity);
   return [...tags].sort((a, b) => rank(a) - rank(b) || nameOf(a).localeCompare(nameOf(b)));
 }

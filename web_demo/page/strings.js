@@ -12,17 +12,18 @@ const STORED = "ui language";
 
 /**
  * Return the first language that the interface has; English if it has none of them.
- * @param {(string | null)[]} tags most wanted first
+ * @param {string[]} tags most wanted first
  */
 export function chooseLanguage(tags) {
-  const bases = tags.filter(Boolean).map((tag) => tag.toLowerCase().split("-")[0]);
+  const bases = tags.map((tag) => tag.toLowerCase().split("-")[0]);
   return bases.find((tag) => UI_LANGUAGES.includes(tag)) ?? "en";
 }
 
 /** Return the languages that the reader wants: that of the address (`?ui=`), the chosen one, those of the browser. */
-function wantedLanguages() {
+export function wantedLanguages() {
   if (!globalThis.location) return []; // not in a browser
-  return [new URLSearchParams(location.search).get("ui"), localStorage.getItem(STORED), ...navigator.languages];
+  const chosen = [new URLSearchParams(location.search).get("ui"), localStorage.getItem(STORED)];
+  return [...chosen.filter(Boolean), ...navigator.languages];
 }
 
 /** Keep a language of the interface in this browser, and load the page again in it. */
@@ -83,5 +84,5 @@ export function uiNameOf(tag) {
  * @param {{code: string, msg: string, hint?: string}} error
  */
 export function errorText({ code, msg, hint }) {
-  return STRINGS.errors[code] ?? [msg, hint].filter(Boolean).join(" ");
+  return STRINGS.errors[code] ?? ([msg, hint].filter(Boolean).join(" ") || code);
 }

@@ -3,7 +3,7 @@
 // Owns: the microphone while it is on, and when audio begins and ends on the connection.
 // Must not know: the document, sockets, what was heard.
 
-import { STRINGS } from "../page/strings.js";
+import { STRINGS, errorText } from "../page/strings.js";
 
 const RATE = 16_000; // what recognisers read; a browser that cannot convert sends its own rate
 const PROBLEMS = {
@@ -137,10 +137,10 @@ export class GatewayRecognition {
   }
 
   /** Stop if an `error` says that the gateway does not hear. */
-  onError({ code, ref, msg, hint, retry }) {
-    if (ref !== "microphone" || !this.#microphone) return;
+  onError(error) {
+    if (error.ref !== "microphone" || !this.#microphone) return;
     this.#close();
-    this.#change(retry ? "waiting" : "blocked", [msg, hint].filter(Boolean).join(" ") || code);
+    this.#change(error.retry ? "waiting" : "blocked", errorText(error));
   }
 
   #begin() {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { STRINGS } from "../../../web_demo/page/strings.js";
 import { GatewayRecognition, canStream } from "../../../web_demo/speech/gateway-recognition.js";
 
 /** A recognition with a microphone that the test speaks into; `log` has all that it does. */
@@ -93,7 +94,7 @@ test("a refused microphone says what to do", async () => {
   }
 });
 
-test("a gateway that refuses the audio ends it with its own reason", async () => {
+test("a gateway that refuses the audio ends it with the reason of its code, or with its own", async () => {
   const made = recognition();
   const refused = { code: "audio_unavailable", ref: "microphone", msg: "Not here.", retry: false };
   made.recogniser.onError(refused);
@@ -102,10 +103,10 @@ test("a gateway that refuses the audio ends it with its own reason", async () =>
   made.recogniser.onError({ ...refused, ref: "other" });
   assert.equal(made.log.at(-1), "listening");
   made.recogniser.onError(refused);
-  assert.deepEqual(made.log.at(-1), ["blocked", "Not here."]);
+  assert.deepEqual(made.log.at(-1), ["blocked", STRINGS.errors.audio_unavailable]);
   assert.equal(made.microphones[0].isOpen, false);
   await made.recogniser.start("en");
-  made.recogniser.onError({ ...refused, code: "engine_unavailable", msg: "Starting.", hint: "Wait.", retry: true });
+  made.recogniser.onError({ ...refused, code: "another", msg: "Starting.", hint: "Wait.", retry: true });
   assert.deepEqual(made.log.at(-1), ["waiting", "Starting. Wait."]);
 });
 

@@ -119,7 +119,7 @@ export default {
     name: "Tu nombre",
     namePlaceholder: "lo ven los demás",
     from: "Hablo",
-    partials: "Traducir mientras escribo",
+    partials: "Traducir al escribir",
     tooLong: {
       one: "Más de {limit} caracteres: el texto se enviará en {count} línea.",
       other: "Más de {limit} caracteres: el texto se enviará en {count} líneas.",

@@ -119,7 +119,7 @@ export default {
     name: "Votre nom",
     namePlaceholder: "visible par tous",
     from: "Je parle",
-    partials: "Traduire pendant que j’écris",
+    partials: "Traduire en écrivant",
     tooLong: {
       one: "Plus de {limit} caractères : le texte sera envoyé en {count} ligne.",
       other: "Plus de {limit} caractères : le texte sera envoyé en {count} lignes.",

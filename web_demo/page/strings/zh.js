@@ -222,7 +222,7 @@ export default {
   },
   statistics: {
     nothing: "尚无数据",
-    spread: "一半在 {half} 内，95% 在 {most} 内",
+    spread: "一半在{half}内，95% 在{most}内",
     first: "首次显示文字",
     final: "字幕完成",
     erasure: "改写",
