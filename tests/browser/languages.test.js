@@ -61,10 +61,13 @@ test("the page is in the browser's language, and another one can be chosen and i
   const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`, { locale: "de-AT" }));
   assert.deepEqual(await language(page), ["de", "ltr"]);
   await page.getByRole("button", { name: "Demo abspielen" }).waitFor();
+  await type(page, "good morning");
+  await hasCaption(page, "de", "[de] good morning");
   await page.click("#display");
   await page.getByLabel("Sprache dieser Seite").selectOption("ar");
   await connected(page);
   await page.getByRole("button", { name: "تشغيل العرض التجريبي" }).waitFor();
+  await hasCaption(page, "de", "[de] good morning"); // the meeting goes on
   assert.deepEqual(await language(page), ["ar", "rtl"]);
   const logo = await page.locator(".brand").boundingBox();
   assert.ok(logo.x > 700, "the bar begins on the right");
@@ -93,6 +96,21 @@ test("no text is visible before it is in the reader's language", async () => {
   await route.continue();
   await page.getByText("An der Besprechung teilnehmen").waitFor();
   assert.equal(await visibility(), "visible");
+});
+
+test("nothing moves while the page loads in another language", async () => {
+  const page = await open(environment, `/?room=${newRoom()}&to=de,ja&ui=de`, {
+    phone: true,
+    prepare: (fresh) => fresh.addInitScript(() => {
+      window.shifts = 0;
+      const add = (list) => { for (const { value } of list.getEntries()) window.shifts += value; };
+      new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+    }),
+  });
+  await connected(page);
+  await page.waitForLoadState("networkidle");
+  const shifts = await page.evaluate(() => window.shifts);
+  assert.ok(shifts <= 0.02, `${shifts}`);
 });
 
 test("a page whose language cannot be loaded is in English", async () => {
