@@ -15,6 +15,7 @@ const environment = useBrowser();
 
 /** Return the texts that are cut, overlap the edge of the page, or do not fit their field. Runs in the page. */
 function cutTexts() {
+  const ARROW = 14; // px at the end of a menu
   const found = [];
   const { clientWidth } = document.documentElement;
   if (document.documentElement.scrollWidth > clientWidth) found.push(`the page is ${document.documentElement.scrollWidth} px wide`);
@@ -30,6 +31,14 @@ function cutTexts() {
     if (text && (left < -1 || right > clientWidth + 1)) found.push(`${name} leaves the page`);
     if (text && style.overflowX !== "visible" && node.scrollWidth > node.clientWidth + 1) found.push(`${name} is cut`);
     if (text && node.parentElement.matches(".button, .choices label") && width > node.parentElement.clientWidth + 1) found.push(`${name} is wider than its button`);
+    const box = node.closest("dialog, #side-panel, .bar")?.getBoundingClientRect();
+    if (text && box && (left < box.left - 1 || right > box.right + 1)) found.push(`${name} leaves its box`);
+    if (node.matches("select")) {
+      ink.font = style.font;
+      const chosen = node.selectedOptions[0]?.text ?? "";
+      const room = node.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - (style.appearance === "none" ? 0 : ARROW);
+      if (ink.measureText(chosen).width > room + 1) found.push(`${name}${chosen} does not fit its menu`);
+    }
     if (node.matches("input") && node.placeholder) {
       ink.font = getComputedStyle(node, "::placeholder").font;
       const room = node.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
