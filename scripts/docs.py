@@ -1,4 +1,6 @@
-"""Write the generated pages of docs/: settings, codes, schemas. `make docs-pages` runs it."""
+"""Write the generated pages of docs/: settings, codes, schemas; and the types of the JavaScript
+client. `make docs-pages` runs it.
+"""
 
 import json
 import sys
@@ -13,6 +15,7 @@ from gateway.errors import CloseCode, ErrorCode  # noqa: E402
 from gateway.settings import listing  # noqa: E402
 from scripts.openapi import openapi  # noqa: E402
 from scripts.schema import asyncapi, json_schema  # noqa: E402
+from scripts.typescript import declarations  # noqa: E402
 
 
 def _render(document: Callable[[], dict[str, Any]]) -> Callable[[], str]:
@@ -55,22 +58,23 @@ def _yes(value: bool) -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "schema/gateway.v1.schema.json": _render(json_schema),
-    "schema/asyncapi.v1.json": _render(asyncapi),
-    "schema/openapi.json": _render(openapi),
-    "reference/codes.md": codes,
-    "reference/settings.md": listing.markdown,
+    "docs/schema/gateway.v1.schema.json": _render(json_schema),
+    "docs/schema/asyncapi.v1.json": _render(asyncapi),
+    "docs/schema/openapi.json": _render(openapi),
+    "docs/reference/codes.md": codes,
+    "docs/reference/settings.md": listing.markdown,
+    "clients/js/protocol.d.ts": lambda: declarations(json_schema()),
 }
-"""Generated files: paths below ``docs/``, and the functions that return their contents."""
+"""Generated files of the repository, and the functions that return their contents."""
 
 
-def write(docs: Path) -> None:
-    """Write the generated `FILES` below ``docs``."""
+def write(root: Path) -> None:
+    """Write the generated `FILES` below ``root``."""
     for name, content in FILES.items():
-        path = docs / name
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(ROOT / "docs")
+    write(ROOT)

@@ -2,16 +2,17 @@
 //
 // Owns: the state of the page, its role, its notices, and the choice between WebSocket and HTTP.
 
+import { EMPTY_STATE, inRoomOrder, reduce } from "../clients/js/captions.js";
+import { WebSocketConnection } from "../clients/js/connection.js";
+import { EventStream } from "../clients/js/event-stream.js";
+import { wakeOnReturn } from "../clients/js/page-return.js";
 import { AutoScroll } from "./captions/autoscroll.js";
 import { CaptionActions } from "./captions/caption-actions.js";
 import { CaptionList } from "./captions/caption-list.js";
-import { EMPTY_STATE, inRoomOrder, reduce } from "../clients/js/captions.js";
 import { EarlierLines } from "./captions/earlier-lines.js";
 import { LanguageColumns } from "./captions/language-columns.js";
 import { AccessKey } from "./connection/access-key.js";
-import { EventStream } from "../clients/js/event-stream.js";
 import { inventRoomName, readSettings } from "./connection/meeting-url.js";
-import { WebSocketConnection } from "../clients/js/connection.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
 import { fillMenu, nameOf } from "./page/languages.js";
@@ -80,6 +81,7 @@ const socket = new WebSocketConnection(() => address("v1/ws", settings.gateway),
   onEvent: (event) => onSocketEvent(event),
   onState: (...change) => connection === socket && onState(...change),
 });
+wakeOnReturn(socket);
 let connection = socket; // or an event stream, while sockets fail
 let failedSockets = 0; // before the first one succeeded
 const speakerName = new SpeakerName(settings.speaker, (name) => connection.send({ type: "set", speaker: name }));
@@ -267,6 +269,7 @@ async function readOverHttp() {
       }
     },
   });
+  wakeOnReturn(stream);
   stream.open();
 }
 

@@ -2,10 +2,10 @@
 // Query: room, to=de,fr, lines=2, size=5.2 (percent of the height), place=top, plain (no dark band), gateway.
 // The fragment may hold the key of the gateway: #key=...
 
-import { EMPTY_STATE, inRoomOrder, reduce } from "../clients/js/captions.js";
+import { CaptionClient } from "../clients/js/client.js";
+import { wakeOnReturn } from "../clients/js/page-return.js";
 import { AccessKey } from "./connection/access-key.js";
 import { readSettings } from "./connection/meeting-url.js";
-import { WebSocketConnection } from "../clients/js/connection.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
 import { inLanguage } from "./page/languages.js";
@@ -28,13 +28,16 @@ const windows = languages.map((lang) => {
   overlay.append(node);
   return { lang, node };
 });
-let state = EMPTY_STATE;
 let frame = 0;
 let idleTimer = 0;
 
-const connection = new WebSocketConnection(address, {
-  onEvent: (event) => applyEvent(event),
-  onState: (name) => name === "waiting" && applyEvent({ type: "broken" }),
+const key = new AccessKey(settings);
+const client = new CaptionClient(settings.gateway, {
+  room: settings.room,
+  role: "view",
+  to: languages,
+  ticket: async () => (await key.requestTicket())?.ticket,
+  onChange: showSoon,
 });
 
 /** Return a number of the query; `fallback` if it is absent or out of range. */
@@ -43,20 +46,7 @@ function readNumber(name, least, most, fallback) {
   return value >= least && value <= most ? value : fallback;
 }
 
-function address() {
-  const url = new URL("v1/ws", settings.gateway);
-  url.searchParams.set("role", "view");
-  if (settings.room) url.searchParams.set("room", settings.room);
-  url.searchParams.set("to", languages.join());
-  if (ticket) url.searchParams.set("ticket", ticket);
-  ticket = null; // it can be used once; later sockets have a resume token
-  return url;
-}
-
-function applyEvent(event) {
-  const before = state;
-  state = reduce(state, event);
-  if (state === before) return;
+function showSoon() {
   clearTimeout(idleTimer);
   idleTimer = setTimeout(() => overlay.replaceChildren(), IDLE_MS);
   if (!overlay.children.length) overlay.append(...windows.map(({ node }) => node));
@@ -65,7 +55,7 @@ function applyEvent(event) {
 
 function render() {
   frame = 0;
-  const last = inRoomOrder(state).slice(-SHOWN_UTTERANCES);
+  const last = client.utterances.slice(-SHOWN_UTTERANCES);
   for (const { lang, node } of windows) {
     const captions = last.map(({ key, captions }) => [key, captions[lang]]).filter(([, caption]) => caption);
     const lines = new Map([...node.children].map((child) => [child.dataset.key, child]));
@@ -91,5 +81,5 @@ function showCaption(line, { stable, draft }) {
   return line;
 }
 
-let { ticket } = (await new AccessKey(settings).requestTicket()) ?? {};
-connection.open();
+wakeOnReturn(client);
+await client.open();

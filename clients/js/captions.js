@@ -99,6 +99,16 @@ export function inRoomOrder(state) {
   return shown.sort((a, b) => position(a).epochIndex - position(b).epochIndex || position(a).ord - position(b).ord);
 }
 
+/**
+ * Return what a reader of a language is shown of an utterance.
+ * @returns a caption with `lang`. Without a translation it has the original, and `status` says why
+ */
+export function captionIn(utterance, lang) {
+  const caption = utterance.captions[lang] ?? { ...BLANK, status: utterance.interrupted ? INTERRUPTED : GROWING };
+  const untranslated = ["failed", MISSING].includes(caption.status) || (caption.status === INTERRUPTED && !caption.stable);
+  return untranslated ? { ...caption, lang: utterance.lang, stable: utterance.text, draft: "" } : { ...caption, lang };
+}
+
 /** Start with another socket. If it resumes the last one, nothing was missed. */
 function applyWelcome(state, { epoch, resumed }) {
   if (resumed?.ok) return { ...updateAll(state, expectAgain), epoch };

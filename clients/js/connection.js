@@ -4,6 +4,7 @@
 // the next socket is opened while the old one still works.
 // Must not know: the document, captions, what events mean beyond reconnecting.
 
+import { withQuery } from "./address.js";
 import { PendingRequests, ResumePosition, backoff, isRetryable } from "./resume.js";
 
 const PROTOCOL = "gw.v1.json";
@@ -11,23 +12,16 @@ const HEARTBEAT_S = 15; // interval of the server's `tick`; browsers do not show
 const SILENCE_S = 2.5 * HEARTBEAT_S; // without a frame for this long, the connection is dead
 const STABLE_S = 5; // a connection that lasts this long resets the backoff
 const MAX_WAITING_AUDIO = 96_000; // bytes that wait to be sent: three seconds at 16 kHz
+const OPEN = 1; // state of a socket
 const LINGER_S = 5; // until the old socket is closed, after the next one has taken over
-
-/**
- * Call `reconnect` when the network or a sleeping page comes back, since no timer need be awaited then.
- * @param {() => void} reconnect
- */
-export function onPageReturn(reconnect) {
-  addEventListener("online", reconnect);
-  addEventListener("pageshow", reconnect);
-  document.addEventListener("visibilitychange", () => document.hidden || reconnect());
-}
 
 /** A WebSocket connection that is opened again when it breaks, and resumes where it stopped. */
 export class WebSocketConnection {
   #address;
   #onEvent;
   #onState;
+  #protocols;
+  #WebSocket;
   #current = null; // whose events count: { socket, welcome, queued, lastFrame, silenceTimer }
   #next = null; // the one that is being opened
   #position = new ResumePosition();
@@ -39,15 +33,18 @@ export class WebSocketConnection {
 
   /**
    * @param {() => string | URL} address returns the URL of the next socket
-   * @param {(event: object) => void} callbacks.onEvent receives each event once
-   * @param {(state: string, detail?: number | string, code?: number) => void} callbacks.onState receives "connecting",
+   * @param {(event: object) => void} options.onEvent receives each event once
+   * @param {(state: string, detail?: number | string, code?: number) => void} options.onState receives "connecting",
    *   "open", "waiting" with the seconds until the next attempt, or "closed" with the reason and the code
+   * @param {string} options.key API key or JWT. It is sent as a sub-protocol, because addresses are written to logs
+   * @param {typeof WebSocket} options.WebSocket where there is no global one
    */
-  constructor(address, { onEvent, onState }) {
+  constructor(address, { onEvent, onState, key, WebSocket = globalThis.WebSocket }) {
     this.#address = address;
     this.#onEvent = onEvent;
     this.#onState = onState;
-    onPageReturn(() => this.#reconnectNow());
+    this.#protocols = key ? [PROTOCOL, `gw.bearer.${key}`] : [PROTOCOL];
+    this.#WebSocket = WebSocket;
   }
 
   /** Open the next socket. */
@@ -55,11 +52,11 @@ export class WebSocketConnection {
     clearTimeout(this.#retryTimer);
     this.#retryTimer = 0;
     if (!this.#current) this.#onState("connecting");
-    const url = this.#position.addTo(this.#address());
-    url.searchParams.set("hb", HEARTBEAT_S);
-    const socket = new WebSocket(url, PROTOCOL);
+    const url = withQuery(this.#position.addTo(this.#address()), { hb: HEARTBEAT_S });
+    const socket = new this.#WebSocket(url, this.#protocols);
     const link = (this.#next = { socket, welcome: null, queued: [], lastFrame: 0, silenceTimer: 0 });
     socket.onmessage = ({ data }) => this.#onFrame(link, JSON.parse(data));
+    socket.onerror = () => {}; // `onclose` follows; the package `ws` would throw
     socket.onclose = ({ code, reason }) => this.#onClose(link, code, reason);
     this.#watchSilence(link);
   }
@@ -74,9 +71,17 @@ export class WebSocketConnection {
     this.#stop("you left", 1000);
   }
 
+  /** Check the connection now, and do not wait for the next attempt: the network, or a page that slept, is back. */
+  wake() {
+    if (this.#retryTimer) this.open();
+    else if (this.#current && Date.now() - this.#current.lastFrame > SILENCE_S * 1000) {
+      this.#drop(this.#current); // timers do not run while a page sleeps
+    }
+  }
+
   /** True if a message can be sent now. */
   get isOpen() {
-    return this.#current?.socket.readyState === WebSocket.OPEN;
+    return this.#current?.socket.readyState === OPEN;
   }
 
   /**
@@ -98,7 +103,8 @@ export class WebSocketConnection {
 
   /** Send a piece of live audio; drop it if the network is slow, since what is late would delay all that follows. */
   sendAudio(pcm) {
-    if (this.isOpen && this.#current.socket.bufferedAmount < MAX_WAITING_AUDIO) this.#current.socket.send(pcm);
+    // React Native does not tell how much waits.
+    if (this.isOpen && (this.#current.socket.bufferedAmount ?? 0) < MAX_WAITING_AUDIO) this.#current.socket.send(pcm);
   }
 
   #write(message) {
@@ -204,12 +210,5 @@ export class WebSocketConnection {
   #drop(link) {
     link.socket.close(); // on a dead connection `onclose` may come minutes later, so do not wait for it
     this.#onClose(link, 1006, "");
-  }
-
-  #reconnectNow() {
-    if (this.#retryTimer) this.open();
-    else if (this.#current && Date.now() - this.#current.lastFrame > SILENCE_S * 1000) {
-      this.#drop(this.#current); // timers do not run while a page sleeps
-    }
   }
 }

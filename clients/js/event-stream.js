@@ -5,13 +5,13 @@
 // Must not know: the document, captions.
 
 import { ResumePosition, backoff, isRetryable } from "./resume.js";
-import { onPageReturn } from "./connection.js";
 
 /** A read-only connection that is opened again when it breaks, and resumes where it stopped. */
 export class EventStream {
   #address;
   #onEvent;
   #onState;
+  #EventSource;
   #source = null;
   #position = new ResumePosition();
   #failures = 0;
@@ -19,13 +19,14 @@ export class EventStream {
 
   /**
    * @param {() => string | URL} address returns the URL of the next stream
-   * @param {object} callbacks as of `WebSocketConnection`
+   * @param {object} options `onEvent` and `onState` as of `WebSocketConnection`, and `EventSource` where there is no
+   *   global one
    */
-  constructor(address, { onEvent, onState }) {
+  constructor(address, { onEvent, onState, EventSource = globalThis.EventSource }) {
     this.#address = address;
     this.#onEvent = onEvent;
     this.#onState = onState;
-    onPageReturn(() => this.#reconnectNow());
+    this.#EventSource = EventSource;
   }
 
   /** Open another stream if `message` asks for other languages; ignore all other messages. */
@@ -38,7 +39,7 @@ export class EventStream {
   open() {
     this.close();
     this.#onState("connecting");
-    const source = (this.#source = new EventSource(this.#position.addTo(this.#address())));
+    const source = (this.#source = new this.#EventSource(this.#position.addTo(this.#address())));
     source.onmessage = ({ data }) => this.#onFrame(JSON.parse(data));
     source.onerror = () => this.#retry();
     source.addEventListener("close", ({ data }) => {
@@ -57,6 +58,11 @@ export class EventStream {
     this.#source = null;
   }
 
+  /** Do not wait for the next attempt: the network, or a page that slept, is back. */
+  wake() {
+    if (this.#retryTimer) this.open();
+  }
+
   #onFrame(event) {
     if (event.type === "welcome") {
       this.#failures = 0;
@@ -71,9 +77,5 @@ export class EventStream {
     const seconds = backoff(this.#failures++);
     this.#onState("waiting", seconds);
     this.#retryTimer = setTimeout(() => this.open(), seconds * 1000);
-  }
-
-  #reconnectNow() {
-    if (this.#retryTimer) this.open();
   }
 }

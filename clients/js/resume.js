@@ -3,6 +3,8 @@
 // Owns: the position in the room's events, messages that the gateway has not confirmed, waiting times.
 // Must not know: sockets, clocks.
 
+import { withQuery } from "./address.js";
+
 const BASE_S = 0.25;
 const CAP_S = 15;
 const MAX_PENDING = 100; // utterances kept while there is no connection
@@ -52,14 +54,12 @@ export class ResumePosition {
    * Return `base` with the position of the page added to its query. Attempts are numbered because
    * the gateway may receive an abandoned attempt after a newer one.
    * @param {string | URL} base
-   * @returns {URL}
+   * @returns {string}
    */
   addTo(base) {
-    const url = new URL(base);
-    const severalLanguages = (url.searchParams.get("to") ?? "").includes(",");
-    for (const [name, value] of Object.entries(this.query(severalLanguages))) url.searchParams.set(name, value);
-    if (this.#token) url.searchParams.set("attempt", ++this.#attempts);
-    return url;
+    const severalLanguages = /[?&]to=[^&]*(,|%2c)/i.test(base);
+    const attempt = this.#token ? ++this.#attempts : null;
+    return withQuery(base, { ...this.query(severalLanguages), attempt });
   }
 
   /** Apply the `welcome` of a new connection. */

@@ -46,6 +46,9 @@ def classes() -> dict[str, set[str]]:
                         for kind in ("name", "attr", "id")
                         if isinstance(getattr(one, kind, None), str)
                     }
+    for path in (ROOT / "clients").rglob("*.js"):
+        for exported in re.findall(r"^export class (\w+)", path.read_text("utf-8"), re.MULTILINE):
+            found[exported] = set()
     return found
 
 

@@ -11,7 +11,7 @@ from gateway.errors import CloseCode, ErrorCode
 from scripts.docs import FILES, codes, write
 from scripts.schema import asyncapi, json_schema
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_of_codes_has_every_code() -> None:
@@ -27,14 +27,16 @@ def test_write_creates_every_generated_file(tmp_path: Path) -> None:
     write(tmp_path)
     written = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert written == set(FILES)
-    assert json.loads((tmp_path / "schema/asyncapi.v1.json").read_bytes()) == asyncapi()
-    assert json.loads((tmp_path / "schema/gateway.v1.schema.json").read_bytes()) == json_schema()
+    assert json.loads((tmp_path / "docs/schema/asyncapi.v1.json").read_bytes()) == asyncapi()
+    assert (
+        json.loads((tmp_path / "docs/schema/gateway.v1.schema.json").read_bytes()) == json_schema()
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_generated_files_in_docs_are_up_to_date(name: str) -> None:
-    path = DOCS / name
+def test_the_generated_files_are_up_to_date(name: str) -> None:
+    path = ROOT / name
     on_disk = path.read_text(encoding="utf-8") if path.exists() else ""
     assert on_disk == FILES[name](), (
-        f"docs/{name} is out of date: run `make docs`, and check the pages about the protocol too."
+        f"{name} is out of date: run `make docs-pages`, and check the pages about the protocol too."
     )

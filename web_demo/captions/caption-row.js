@@ -5,6 +5,7 @@
 // Texts only ever become text nodes, never markup.
 // Must not know: sockets, other rows.
 
+import { captionIn } from "../../clients/js/captions.js";
 import { element } from "../page/dom.js";
 import { inLanguage } from "../page/languages.js";
 import { STRINGS, UI_LANGUAGE, uiNameOf } from "../page/strings.js";
@@ -118,22 +119,20 @@ class Caption {
   }
 
   update(utterance) {
-    const caption = utterance.captions[this.#lang];
-    const status = caption?.status ?? (utterance.interrupted ? "interrupted" : "growing");
+    const caption = captionIn(utterance, this.#lang);
+    const { status } = caption;
     this.growing = status === "growing";
-    // Without a translation the reader gets the original, with a note that says why.
-    const untranslated = ["failed", "missing"].includes(status) || (status === "interrupted" && !caption?.stable);
-    inLanguage(this.node, untranslated ? utterance.lang : this.#lang);
-    setText(this.#stable, untranslated ? utterance.text : caption?.stable ?? "");
-    setText(this.#draft, untranslated ? "" : caption?.draft ?? "");
+    inLanguage(this.node, caption.lang);
+    setText(this.#stable, caption.stable);
+    setText(this.#draft, caption.draft);
     const empty = !this.#stable.length && !this.#draft.length;
     this.node.dataset.status = this.growing && empty ? "waiting" : status;
     this.#showNotes([
-      ["tag", NOTES[status]?.(caption?.code)],
-      ["tag", caption?.edited && STRINGS.captions.edited],
-      ["tag", caption?.unsure && STRINGS.captions.unsure],
-      ["tag term", caption?.termMissing && STRINGS.captions.termMissing], // shown to speakers only
-      ["tag via", caption?.pivot && STRINGS.captions.via({ language: uiNameOf(caption.pivot) })],
+      ["tag", NOTES[status]?.(caption.code)],
+      ["tag", caption.edited && STRINGS.captions.edited],
+      ["tag", caption.unsure && STRINGS.captions.unsure],
+      ["tag term", caption.termMissing && STRINGS.captions.termMissing], // shown to speakers only
+      ["tag via", caption.pivot && STRINGS.captions.via({ language: uiNameOf(caption.pivot) })],
     ].filter(([, note]) => note));
   }
 

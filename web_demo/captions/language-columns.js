@@ -3,8 +3,9 @@
 // Owns: which languages are read, and their menus.
 // Must not know: sockets, captions.
 
+import { direction } from "../../clients/js/direction.js";
 import { element, iconButton } from "../page/dom.js";
-import { direction, fillMenu, inLanguage, nameOf } from "../page/languages.js";
+import { fillMenu, inLanguage, nameOf } from "../page/languages.js";
 import { STRINGS, uiNameOf } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;

@@ -6,7 +6,8 @@
 // Must not know: the parts of the page.
 
 import { element } from "./dom.js";
-import { direction, fillMenu, nameOf } from "./languages.js";
+import { direction } from "../../clients/js/direction.js";
+import { fillMenu, nameOf } from "./languages.js";
 import { STRINGS, UI_LANGUAGE, UI_LANGUAGES, changeLanguage } from "./strings.js";
 
 const ATTRIBUTES = { title: "title", label: "aria-label", placeholder: "placeholder" };

@@ -3,9 +3,8 @@
 // Owns: what a browser knows about a language tag.
 // Must not know: sockets, captions.
 
+import { direction } from "../../clients/js/direction.js";
 import { element } from "./dom.js";
-
-const RIGHT_TO_LEFT = ["Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"]; // scripts; not all browsers have getTextInfo()
 
 /** Return the name of a language in that language; the tag if the browser does not know it. */
 export function nameOf(tag) {
@@ -14,15 +13,6 @@ export function nameOf(tag) {
     return name.charAt(0).toLocaleUpperCase(tag) + name.slice(1);
   } catch {
     return tag;
-  }
-}
-
-/** Return "ltr" or "rtl"; "auto" if the browser does not know the direction of a language. */
-export function direction(tag) {
-  try {
-    return RIGHT_TO_LEFT.includes(new Intl.Locale(tag).maximize().script) ? "rtl" : "ltr";
-  } catch {
-    return "auto";
   }
 }
 

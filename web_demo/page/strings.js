@@ -3,7 +3,7 @@
 // Owns: which language the interface has; the texts of it, which stand in strings/ and are loaded on demand.
 // Must not know: the document.
 
-import { direction } from "./languages.js";
+import { direction } from "../../clients/js/direction.js";
 
 /** Languages of the interface: a file in strings/ for each. */
 export const UI_LANGUAGES = ["en", "de", "fr", "es", "ja", "zh", "ar"];

@@ -1,9 +1,12 @@
-// The connection of the demo page on real sockets that break.
+// The connection of the JavaScript client on real sockets that break.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import WebSocket from "ws";
+
+import { EMPTY_STATE, inRoomOrder, reduce } from "../../clients/js/captions.js";
+import { WebSocketConnection } from "../../clients/js/connection.js";
 
 Math.random = () => 0; // no waiting before attempts
 const room = `page-${Date.now()}`;
@@ -11,15 +14,9 @@ const sockets = [];
 globalThis.WebSocket = class extends WebSocket {
   constructor(...args) {
     super(...args);
-    this.on("error", () => {}); // a socket that is terminated before it is open reports an error
     sockets.push(this);
   }
 };
-globalThis.addEventListener = () => {};
-globalThis.document = { addEventListener() {} };
-
-const { WebSocketConnection } = await import("../../clients/js/connection.js");
-const { EMPTY_STATE, inRoomOrder, reduce } = await import("../../clients/js/captions.js");
 
 test("an attempt that the gateway receives late does not replace a newer connection", async () => {
   const events = [];
