@@ -1,30 +1,39 @@
 // The element <live-captions> on pages of other people.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 
 import { connected, newRoom, open, picture, startGateway, type, useBrowser } from "./fixtures.js";
 
 const environment = useBrowser();
-const SITE = "http://localhost:9"; // no such server: its pages are made below
 let gateway;
+let body = "";
+
+/** A server of another origin. Its content security policy permits the gateway and nothing else. */
+const site = createServer((request, response) => {
+  const policy = `default-src 'none'; script-src ${gateway.address}; connect-src ${gateway.address.replace("http", "ws")}`;
+  response.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": policy });
+  const module = `${gateway.address}/static/latest/clients/js/live-captions.js`;
+  response.end(`<!doctype html><title>A site</title><script type="module" src="${module}"></script>${body}`);
+});
 
 before(async () => {
-  gateway = await startGateway({ options: ["--origins", SITE] });
+  site.listen(0, "localhost");
+  await once(site, "listening");
+  gateway = await startGateway({ options: ["--origins", `http://localhost:${site.address().port}`] });
 });
-after(() => gateway?.stop());
+after(async () => {
+  await gateway?.stop();
+  site.closeAllConnections();
+  site.close();
+});
 
-/** Open a page of another site, whose content security policy permits the gateway and nothing else. */
-async function openSite(body, more = {}) {
-  const policy = `default-src 'none'; script-src ${gateway.address}; connect-src ${gateway.address.replace("http", "ws")}`;
-  return open(environment, "/", {
-    at: SITE,
-    prepare: (fresh) => fresh.route(`${SITE}/**`, (route) => route.fulfill({
-      contentType: "text/html", headers: { "content-security-policy": policy },
-      body: `<!doctype html><title>A site</title><script type="module" src="${gateway.address}/static/latest/clients/js/live-captions.js"></script>${body}`,
-    })),
-    ...more,
-  });
+/** Open a page of the site with an element that reads `to` in a room. */
+function openSite(room, to) {
+  body = `<live-captions gateway="${gateway.address}" room="${room}" to="${to}"></live-captions>`;
+  return open(environment, "/", { at: `http://localhost:${site.address().port}` });
 }
 
 /** Return what an element shows, by line: the speaker if it is visible, and [language, direction, text] of each caption. */
@@ -41,7 +50,7 @@ async function shows(page, ...texts) {
 
 test("an element on another site shows captions with their speakers, languages and directions", async () => {
   const room = newRoom();
-  const page = await openSite(`<live-captions gateway="${gateway.address}" room="${room}" to="de,ar"></live-captions>`);
+  const page = await openSite(room, "de,ar");
   const speaker = await connected(await open(environment, `/?room=${room}&speaker=Ann&from=en&to=fr`, { at: gateway.address }));
   await type(speaker, "good morning");
   await shows(page, "[de] good morning", "[ar] good morning");
@@ -57,7 +66,7 @@ test("an element on another site shows captions with their speakers, languages a
 
 test("an element reads another language, shows fewer lines and moves to another room when its attributes change", async () => {
   const [first, second] = [newRoom(), newRoom()];
-  const page = await openSite(`<live-captions gateway="${gateway.address}" room="${first}" to="de"></live-captions>`);
+  const page = await openSite(first, "de");
   const speaker = await connected(await open(environment, `/?room=${first}&to=de`, { at: gateway.address }));
   for (const text of ["one", "two"]) {
     await type(speaker, text);
@@ -78,7 +87,7 @@ test("an element reads another language, shows fewer lines and moves to another 
 
 test("an element that was removed leaves the room, and returns to it", async () => {
   const room = newRoom();
-  const page = await openSite(`<live-captions gateway="${gateway.address}" room="${room}" to="de"></live-captions>`);
+  const page = await openSite(room, "de");
   const speaker = await connected(await open(environment, `/?room=${room}&to=de`, { at: gateway.address }));
   await speaker.getByText("2 people").waitFor();
   const element = await page.evaluateHandle(() => document.querySelector("live-captions"));
