@@ -5,8 +5,8 @@
 // of the document; the menu of languages of the interface.
 // Must not know: the parts of the page.
 
-import { element } from "./dom.js";
 import { direction } from "../../clients/js/direction.js";
+import { element } from "./dom.js";
 import { fillMenu, nameOf } from "./languages.js";
 import { STRINGS, UI_LANGUAGE, UI_LANGUAGES, changeLanguage } from "./strings.js";
 
