@@ -73,7 +73,7 @@ mutation: $(TEST)
 test-node: $(TEST)
 	$(BIN)/pytest -m node
 
-# The demo page in Chromium. Pictures of its screens are left in build/browser.
+# The demo page in Chromium and Firefox. Pictures of its screens are left in build/browser.
 test-browser: $(TEST)
 	$(BIN)/pytest -m browser
 

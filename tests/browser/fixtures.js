@@ -11,7 +11,8 @@ import { chromium } from "playwright-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-const PICTURES = process.env.PICTURES ?? "build/browser";
+export const PICTURES = process.env.PICTURES ?? "build/browser";
+export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const STARTING_MS = 20_000;
 const TELEPHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 const DESK = { viewport: { width: 1440, height: 900 } };
@@ -55,7 +56,7 @@ export function useBrowser() {
   before(async () => {
     environment.gateway = await startGateway();
     environment.address = environment.gateway.address;
-    environment.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+    environment.browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   });
   after(async () => {
     await environment.browser?.close();
@@ -83,6 +84,26 @@ export async function open({ browser, address }, path, { phone = false, dark = f
   await prepare?.(page);
   await page.goto(at + path);
   return page;
+}
+
+/**
+ * Open a page whose socket the test simulates.
+ * @returns { page, tell }; `tell` sends events
+ */
+export async function openSimulated(environment, query, options = {}) {
+  let socket;
+  const page = await open(environment, `/?room=simulated&${query}`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (opened) => {
+      socket = opened;
+      opened.send(JSON.stringify({
+        type: "welcome", v: 1, session: "s", room: "simulated", epoch: "e", seq: 0, resume: null, engine: "none",
+        languages: ["de", "en", "fr"], limits: { frame: 65536, text: 2000, inflight: 16, targets: 16, rate: 50 },
+      }));
+    }),
+    ...options,
+  });
+  await connected(page);
+  return { page, tell: (...events) => events.forEach((event) => socket.send(JSON.stringify(event))) };
 }
 
 /** Wait until the page is connected, and return it. */

@@ -1,4 +1,4 @@
-"""Tests of the demo page in a real browser with a real gateway, run by `node --test`.
+"""Tests of the demo page in real browsers with a real gateway, run by `node --test`.
 
 They save pictures of the screens in ``build/browser``, for people to look at.
 """
@@ -18,14 +18,21 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = {
+    "CHROMIUM": ("chromium", "chromium-browser", "google-chrome"),
+    "FIREFOX": ("firefox-esr", "firefox"),
+}
+"""Programs of each browser. The variable of that name may hold another one."""
 
 
 @pytest.fixture(scope="module")
-def browser() -> str:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("Chromium is not installed; Debian has it as `chromium`.")
+def browsers() -> dict[str, str]:
+    found = {}
+    for name, programs in BROWSERS.items():
+        path = os.environ.get(name) or next(filter(None, map(shutil.which, programs)), None)
+        if path is None:
+            pytest.skip(f"{programs[0]} is not installed; Debian has it under this name.")
+        found[name] = path
     return found
 
 
@@ -36,12 +43,12 @@ def packages() -> None:
 
 @pytest.mark.usefixtures("packages")
 @pytest.mark.parametrize("file", sorted(HERE.glob("*.test.js")), ids=lambda file: file.stem)
-def test_the_page_in_a_browser(file: Path, browser: str) -> None:
+def test_the_page_in_a_browser(file: Path, browsers: dict[str, str]) -> None:
     npm.run(
         "node",
         file,
         patience_s=500,
-        CHROMIUM=browser,
+        **browsers,
         GATEWAY_PYTHON=sys.executable,
         PICTURES=str(ROOT / "build" / "browser"),
         PYTHONPATH=str(ROOT),

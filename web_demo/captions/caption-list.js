@@ -86,9 +86,10 @@ export class CaptionList {
       if (row.node === first) earlier = false;
       const newSpeaker = !previous || utterance.speaker !== previous.speaker;
       if (row.utterance !== utterance) {
-        row.update(utterance, this.#hueOf(utterance.speaker), newSpeaker);
+        row.update(utterance, this.#hueOf(utterance.speaker));
         changed.push(row);
       }
+      if (newSpeaker) row.showSpeaker(); // also if the row stays the same and another one came before it
       if (row.node === place) place = place.nextElementSibling;
       else this.#list.insertBefore(row.node, place);
       previous = utterance;

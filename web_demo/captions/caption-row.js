@@ -55,12 +55,9 @@ export class CaptionRow {
    * Show the utterance as it is now.
    * @param {object} utterance
    * @param {number} hue colour of the speaker, in degrees
-   * @param {boolean} newSpeaker whether the speaker differs from the one before, or is not known yet.
-   *   A row that has reserved room for a name keeps it.
    */
-  update(utterance, hue, newSpeaker) {
+  update(utterance, hue) {
     this.utterance = utterance;
-    if (newSpeaker) this.node.dataset.newSpeaker = "";
     const name = this.#speakerName.firstChild ?? this.#speakerName.appendChild(document.createTextNode(""));
     setText(name, utterance.speaker ?? "");
     if (utterance.speaker) this.#speaker.style.setProperty("--hue", hue);
@@ -76,6 +73,11 @@ export class CaptionRow {
     for (const caption of this.#captions.values()) caption.update(utterance);
     this.node.toggleAttribute("data-spoken", !utterance.final && !utterance.interrupted);
     this.node.toggleAttribute("data-growing", this.growing); // only other rows may be left undrawn out of sight
+  }
+
+  /** Show the name of the speaker. It stays shown, and so does the room for a name that is not known yet. */
+  showSpeaker() {
+    this.node.toggleAttribute("data-new-speaker", true);
   }
 
   /** True while a caption of the row grows. */
