@@ -23,6 +23,8 @@ export class AutoScroll {
   #frame = 0;
   #onScrolledBack;
   #onTop;
+  #step = 0; // pixels of the last step of a glide
+  #stepAt = null; // time of its frame
   #reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
   /**
@@ -46,7 +48,7 @@ export class AutoScroll {
   onGrowth(rows) {
     this.#empty &&= !rows;
     if (this.#empty) return; // the start screen opens at its top
-    if (this.#following && !this.#editing) {
+    if (this.isFollowing) {
       this.#frame ||= requestAnimationFrame(() => this.#glide());
     } else {
       this.#newRows += rows;
@@ -77,11 +79,19 @@ export class AutoScroll {
     this.#updateButton();
   }
 
-  /** Keep the content in its place on the screen while `insert` adds rows above it. */
-  keepPlace(node, insert) {
+  /** True while the newest caption is followed. */
+  get isFollowing() {
+    return this.#following && !this.#editing;
+  }
+
+  /** Keep the content in its place on the screen while `change` changes rows above or before `node`. */
+  keepPlace(node, change) {
     const before = node?.getBoundingClientRect().top;
-    insert();
-    if (node?.isConnected) this.#scroller.scrollTop += node.getBoundingClientRect().top - before;
+    change();
+    const moved = node?.isConnected ? node.getBoundingClientRect().top - before : 0;
+    // One move a frame: a step of the glide is left for the next one, so that lines do not move against each other.
+    const step = this.#stepAt === document.timeline.currentTime ? this.#step : 0;
+    if (moved) this.#scroller.scrollTop += moved - step;
     this.#top = this.#scroller.scrollTop;
   }
 
@@ -103,7 +113,9 @@ export class AutoScroll {
     const remaining = this.#remaining;
     if (!this.#following || this.#editing || remaining < 1) return;
     const jumps = this.#reducedMotion.matches || remaining > this.#scroller.clientHeight;
-    this.#scroller.scrollTop += jumps ? remaining : Math.max(1, remaining * EASE);
+    this.#step = jumps ? remaining : Math.max(1, remaining * EASE);
+    this.#stepAt = document.timeline.currentTime;
+    this.#scroller.scrollTop += this.#step;
     this.#frame = requestAnimationFrame(() => this.#glide());
   }
 

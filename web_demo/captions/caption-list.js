@@ -9,6 +9,7 @@ import { CaptionRow } from "./caption-row.js";
 import { inRoomOrder } from "../../clients/js/captions.js";
 
 const NAME_PX = 12; // of a name, this much is enough to count as out of sight
+const MAX_DRAWN = 60; // newest rows, which are always laid out: more than fit on a screen
 const MAX_ANNOUNCEMENTS = 5; // finished captions kept for screen readers
 const TELEPHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: names do not stick beside their row there
 const HUES = [264, 25, 155, 320, 75, 205, 350, 115]; // degrees; speakers get them in the order in which they come
@@ -20,6 +21,7 @@ export class CaptionList {
   #rows = new Map(); // key of the utterance -> CaptionRow
   #languages = [];
   #hues = new Map(); // speaker -> hue
+  #spoken = new Map(); // speaker -> language that they spoke last
   #autoscroll;
   #onTurn;
   #turnFrame = 0;
@@ -55,28 +57,27 @@ export class CaptionList {
       this.#list.replaceChildren();
       this.#autoscroll.onRelayout();
     }
-    if (this.#rows.size > 0) this.#removeRowsExcept(new Set(utterances.map(({ key }) => key)));
     const shown = this.#rows.get(utterances.find(({ key }) => this.#rows.has(key))?.key)?.node;
-    const insert = () => { [changed, added] = this.#insertRows(utterances, shown); };
-    // Earlier rows, which come above those on the screen, must not push them away.
-    if (shown && shown.dataset.key !== utterances[0].key) this.#autoscroll.keepPlace(shown, insert);
-    else insert();
-    // All heights are read before any is written: the browser computes the layout once.
-    const growing = changed.filter((row) => row.growing);
-    const heights = growing.map((row) => row.measureHeight());
-    growing.forEach((row, i) => row.reserveHeight(heights[i]));
-    if (changed.length) this.#autoscroll.onGrowth(added);
-    if (changed.length) this.#findTurnSoon();
+    const update = () => { [changed, added] = this.#updateRows(utterances, shown); };
+    // While the newest caption is followed, rows before it that grow must not push it down. Else rows that come
+    // above those on the screen must not push them away.
+    if (this.#autoscroll.isFollowing) this.#autoscroll.keepPlace(this.#newestCaption, update);
+    else if (shown && shown.dataset.key !== utterances[0].key) this.#autoscroll.keepPlace(shown, update);
+    else update();
+    if (!changed.length) return;
+    this.#autoscroll.onGrowth(added);
+    this.#findTurnSoon();
   }
 
-  /** Return the rows that changed, and the number of new ones at or after the node `first`. */
-  #insertRows(utterances, first) {
+  /** Update the rows. Return those that changed, and the number of new ones at or after the node `first`. */
+  #updateRows(utterances, first) {
     const changed = [];
     let added = 0;
+    if (this.#rows.size > 0) this.#removeRowsExcept(new Set(utterances.map(({ key }) => key)));
     let earlier = Boolean(first);
     let place = this.#list.firstElementChild;
     let previous;
-    for (const utterance of utterances) {
+    for (const [i, utterance] of utterances.entries()) {
       let row = this.#rows.get(utterance.key);
       if (!row) {
         row = new CaptionRow(utterance.key, this.#languages);
@@ -84,17 +85,28 @@ export class CaptionList {
         if (!earlier) added++;
       }
       if (row.node === first) earlier = false;
-      const newSpeaker = !previous || utterance.speaker !== previous.speaker;
       if (row.utterance !== utterance) {
-        row.update(utterance, this.#hueOf(utterance.speaker));
+        row.update(utterance, this.#hueOf(utterance.speaker), this.#spoken.get(utterance.speaker));
+        if (utterance.final) this.#spoken.set(utterance.speaker, utterance.lang);
         changed.push(row);
       }
+      const newSpeaker = !previous || utterance.speaker !== previous.speaker;
       if (newSpeaker) row.showSpeaker(); // also if the row stays the same and another one came before it
+      if (i < utterances.length - MAX_DRAWN) row.leaveUndrawn();
       if (row.node === place) place = place.nextElementSibling;
       else this.#list.insertBefore(row.node, place);
       previous = utterance;
     }
+    // All heights are read before any is written: the browser computes the layout once.
+    const growing = changed.filter((row) => row.growing);
+    const heights = growing.map((row) => row.measureHeight());
+    growing.forEach((row, i) => row.reserveHeight(heights[i]));
     return [changed, added];
+  }
+
+  /** The last caption of the last row: on telephones the captions of a row stand below each other. */
+  get #newestCaption() {
+    return [...this.#list.lastElementChild?.querySelectorAll(".caption") ?? []].at(-1);
   }
 
   /** Drop the reserved heights of all rows, because the size of text or columns changed. */

@@ -55,8 +55,9 @@ export class CaptionRow {
    * Show the utterance as it is now.
    * @param {object} utterance
    * @param {number} hue colour of the speaker, in degrees
+   * @param {string | undefined} usual language in which the speaker spoke before
    */
-  update(utterance, hue) {
+  update(utterance, hue, usual) {
     this.utterance = utterance;
     const name = this.#speakerName.firstChild ?? this.#speakerName.appendChild(document.createTextNode(""));
     setText(name, utterance.speaker ?? "");
@@ -68,16 +69,21 @@ export class CaptionRow {
     }
     inLanguage(this.#source, utterance.lang);
     setText(this.#sourceText, utterance.text);
-    this.#source.hidden = !utterance.text || this.#captions.has(utterance.lang);
+    // The original of somebody else comes last. Its first line is kept free for it, so that the captions stay where they are.
+    this.#source.hidden = this.#captions.has(utterance.lang || usual);
     this.#source.toggleAttribute("data-growing", !utterance.final);
     for (const caption of this.#captions.values()) caption.update(utterance);
     this.node.toggleAttribute("data-spoken", !utterance.final && !utterance.interrupted);
-    this.node.toggleAttribute("data-growing", this.growing); // only other rows may be left undrawn out of sight
   }
 
   /** Show the name of the speaker. It stays shown, and so does the room for a name that is not known yet. */
   showSpeaker() {
     this.node.toggleAttribute("data-new-speaker", true);
+  }
+
+  /** Let the browser leave the row undrawn while it is out of sight. A row in sight would flicker, and move others. */
+  leaveUndrawn() {
+    this.node.toggleAttribute("data-old", true);
   }
 
   /** True while a caption of the row grows. */
@@ -125,7 +131,8 @@ class Caption {
     const { status } = caption;
     this.growing = status === "growing";
     inLanguage(this.node, caption.lang);
-    setText(this.#stable, caption.stable);
+    // Words that become stable leave the draft, and the rest of it stays where it is. Its node would move, so it gets another.
+    if (setText(this.#stable, caption.stable)) this.#draft = replaceText(this.#draft);
     setText(this.#draft, caption.draft);
     const empty = !this.#stable.length && !this.#draft.length;
     this.node.dataset.status = this.growing && empty ? "waiting" : status;
@@ -146,10 +153,17 @@ class Caption {
   }
 }
 
-/** Change a text node; append if the text only grew, because that keeps the layout of earlier lines. */
+/** Change a text node; append if the text only grew, because that keeps the layout of earlier lines. Tell whether it changed. */
 function setText(node, text) {
   const before = node.data;
-  if (before === text) return;
+  if (before === text) return false;
   if (text.startsWith(before)) node.appendData(text.slice(before.length));
   else node.data = text;
+  return true;
+}
+
+function replaceText(node) {
+  const other = document.createTextNode("");
+  node.replaceWith(other);
+  return other;
 }
