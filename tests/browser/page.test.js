@@ -101,3 +101,20 @@ test("the overlay shows captions on a transparent background", async () => {
   assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgba(0, 0, 0, 0)");
   await picture(page, "overlay");
 });
+
+test("a second visit asks the gateway for the page alone", async () => {
+  const page = await connected(await open(environment, "/?room=visits"));
+  const tools = await page.context().newCDPSession(page);
+  const kept = new Set();
+  tools.on("Network.requestServedFromCache", ({ requestId }) => kept.add(requestId));
+  const loaded = [];
+  tools.on("Network.responseReceived", ({ requestId, response }) => loaded.push([requestId, new URL(response.url).pathname, response.fromDiskCache]));
+  await tools.send("Network.enable");
+  await page.goto("about:blank");
+  await page.goto(`${environment.address}/?room=visits`);
+  await connected(page);
+  const fetched = loaded.filter(([id, path, fromDisk]) => path.startsWith("/static/") && !fromDisk && !kept.has(id));
+  assert.deepEqual(fetched, []);
+  assert.ok(loaded.some(([, path]) => path === "/"));
+  assert.ok(loaded.filter(([, path]) => path.startsWith("/static/")).length > 30);
+});
