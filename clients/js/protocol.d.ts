@@ -240,7 +240,9 @@ export interface Ack {
 /**
  * The state of this socket's audio: the answer to `audio`, and a report of progress.
  *
- * The first `seconds` of the audio are settled: recognised for good, or without speech.
+ * The first `seconds` of the audio are settled: recognised for good, or without speech, or
+ * `lost`. These are seconds of speech that were not recognised, because the recogniser was late
+ * by more than the audio that is kept, or failed twice.
  */
 export interface AudioState {
   type: "audio";
@@ -248,6 +250,7 @@ export interface AudioState {
   rate: number;
   from: string;
   seconds: number;
+  lost?: number;
   ref?: string | null;
 }
 
