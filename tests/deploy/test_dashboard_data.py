@@ -31,6 +31,7 @@ WITHOUT_DATA = {
     "Final text after the end of speech": "nobody spoke aloud",
     "Doubtful captions": "no caption had a flag",
     "Guards": "the scripted engine has none",
+    "Outputs": "none is configured",
     "Store": "a store cannot be combined with Redis",
 }
 """Titles of panels that are empty for two gateways with Redis and a scripted engine, and why."""

@@ -43,7 +43,9 @@ class Prometheus:
         first: dict[str, int] = {}
         done: set[str] = set()
         while len(done) < targets:
-            with contextlib.suppress(httpx.TransportError):  # it starts
+            # Until it has started it refuses connections, and then answers 503.
+            with contextlib.suppress(httpx.TransportError, httpx.HTTPStatusError):
+                (await self._client.get("/-/ready")).raise_for_status()
                 for one in await self.query("count_over_time(up[1h]) and up == 1"):
                     name, count = one["metric"]["instance"], int(one["value"][1])
                     if count >= first.setdefault(name, count) + SCRAPES:

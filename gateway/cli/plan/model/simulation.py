@@ -255,10 +255,9 @@ class Simulation:
         if text.final:
             sent = self._write(job.room)
             self._ended += self._plan.warm <= self._env.now < self._plan.seconds
-            if counts:
-                # As `gateway bench load` counts it: parts may end before their utterance does.
-                if sent >= caption.end:
-                    self._final.add(sent - caption.end)
+            # As `gateway bench load` counts it: parts may end before their utterance does.
+            if counts and sent >= caption.end:
+                self._final.add(sent - caption.end)
                 self._queues.append(waited)
                 self._services.append(self._env.now - began)
         else:
