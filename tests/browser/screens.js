@@ -22,7 +22,7 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
   }
   for (const dialog of ["share", "display", "paste"]) {
     await page.click(`#${dialog}`);
-    if (dialog === "share") await page.locator("#overlay-editor > summary").click();
+    if (dialog === "share") await page.locator(".overlay-editor > summary").click();
     await seen(dialog);
     await page.keyboard.press("Escape");
   }

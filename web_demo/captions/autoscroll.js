@@ -38,6 +38,7 @@ export class AutoScroll {
     this.#button = button;
     this.#onScrolledBack = onScrolledBack;
     this.#onTop = onTop;
+    scroller.toggleAttribute("data-following", true);
     scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     button.addEventListener("click", () => this.jumpToNewest());
     // The text bar grows and shrinks, and a telephone opens its keyboard: the newest caption stays in sight.
@@ -138,6 +139,7 @@ export class AutoScroll {
     if (following) this.#newRows = 0;
     if (following === this.#following) return;
     this.#following = following;
+    this.#scroller.toggleAttribute("data-following", following);
     this.#onScrolledBack(!following);
   }
 
