@@ -209,7 +209,7 @@ test("the page works below a path of another application", async () => {
     const reader = await connected(await open(environment, `/?room=${name}&role=view&to=fr`, { at: mounted.address }));
     await hasCaption(reader, "fr", "[fr] good morning");
     const join = await open(environment, `/join.html?room=${name}`, { at: mounted.address });
-    await join.getByText("Deutsch").first().waitFor();
+    await join.locator("#languages a").getByText("Deutsch").waitFor();
     for (const one of [page, reader, join]) assert.deepEqual(one.faults, []);
   } finally {
     await mounted.stop();

@@ -272,3 +272,17 @@ def test_growing_speech_in_a_language_that_cannot_be_translated_is_not_shown() -
     heard = Heard(utterance=1, text="hej", lang="sv", t0=0.0, t1=1.0, final=False)
     worker.stream._act(Decisions(heard=(heard,)), room.now)
     assert peer.events() == []
+
+
+def test_a_growing_text_that_the_room_refuses_is_not_kept() -> (
+    None
+):
+    room = Meeting(capacity=0)
+    peer, worker = speaking(room, "de")
+    room.scheduler.depth = 0
+    heard = Heard(utterance=1, text="good", lang="en", t0=0.0, t1=1.0, final=False)
+    worker.stream._act(Decisions(heard=(heard,)), room.now)
+    assert codes(peer.events()) == []
+    room.scheduler.depth = 100
+    worker.stream.retry(room.now)
+    assert only(Source, peer.events()) == []

@@ -196,6 +196,13 @@ def test_the_settings_are_a_file_that_the_gateway_takes(tmp_path: Path, name: st
     assert (loaded.max_num_seqs, catalogue.value(loaded, name)) == (8, 4)
 
 
+def test_the_settings_of_one_table_name_the_table_that_they_belong_to() -> None:
+    report = made("vllm:qwen", LOAD, (tried(),), forced=False, table="large")
+    assert report.engine == "large (vllm:qwen)"
+    text = steps.text(report)
+    assert text.endswith('[[engine]]\nname = "large"\nmax_num_seqs = 8')
+
+
 def test_a_value_that_no_engine_starts_with_is_named_with_the_reason() -> None:
     assert "2 cannot be used: no memory" in found(tried(unusable={2: "no memory"})).reasons
 
