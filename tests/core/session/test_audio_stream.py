@@ -274,9 +274,7 @@ def test_growing_speech_in_a_language_that_cannot_be_translated_is_not_shown() -
     assert peer.events() == []
 
 
-def test_a_growing_text_that_the_room_refuses_is_not_kept() -> (
-    None
-):
+def test_a_growing_text_that_the_room_refuses_is_not_kept() -> None:
     room = Meeting(capacity=0)
     peer, worker = speaking(room, "de")
     room.scheduler.depth = 0
