@@ -77,7 +77,7 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
         :param most: languages that one socket may read; the token names at most one more, which is
             refused as too many, so that its size is bounded
-        :param until: end of validity in seconds since 1970; permissions are checked by itself
+        :param until: end of validity in seconds since 1970; permissions have an end of their own
         """
         place = ResumePlace(
             session,

@@ -128,7 +128,7 @@ def _sse(event: dict[str, Any]) -> bytes:
 
 
 async def list_models(request: Request) -> Response:
-    """ApiAnswer with a model for each language that can be translated into."""
+    """Answer with a model for each language that can be translated into."""
     await allowed(request, Role.VIEW)
     return await language_list(request, _rows)
 
@@ -138,7 +138,7 @@ def _rows(profile: Model) -> object:
 
 
 async def show_model(request: Request) -> Response:
-    """ApiAnswer with one model, if its languages can be translated."""
+    """Answer with one model, if its languages can be translated."""
     await allowed(request, Role.VIEW)
     name = request.path_params["model"]
     source, target = languages_of(name)

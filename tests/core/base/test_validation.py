@@ -81,7 +81,7 @@ def test_an_unknown_language_does_not_hide_those_named_after_it() -> None:
     assert fault is not None and "'tlh'" in str(fault)
 
 
-def test_a_language_that_the_grant_does_not_permit_is_forbidden_and_the_others_are_read() -> None:
+def test_a_language_that_is_not_permitted_is_forbidden_and_the_others_are_read() -> None:
     there, fault = validation.readable(["fr", "de"], PROFILE, 10, Permissions(langs=("de",)))
     assert there == ("de",)
     assert fault is not None and fault.code is ErrorCode.FORBIDDEN

@@ -50,7 +50,7 @@ def test_a_token_that_is_not_good_is_ignored_only_where_the_room_is_known_withou
         assert refused.value.code is ErrorCode.UNAUTHENTICATED
 
 
-def test_a_token_has_the_grant_of_its_seat_unless_that_is_everything() -> None:
+def test_a_token_has_the_permissions_of_its_seat_unless_that_is_everything() -> None:
     permissions = Permissions(key="k", rooms=("club",))
     place = recognise(SIGNER, token(ConnectRequest(permissions=permissions)), None, NOW)
     assert place is not None and place.permissions == permissions
@@ -77,13 +77,13 @@ def test_a_token_does_not_grow_with_the_languages_that_were_typed_and_says_if_to
         ConnectRequest(room="b", role=Role.SPEAK, permissions=Permissions(role=Role.VIEW)),
     ],
 )
-def test_a_seat_beyond_its_grant_is_forbidden(seat: ConnectRequest) -> None:
+def test_a_seat_beyond_its_permissions_is_forbidden(seat: ConnectRequest) -> None:
     with pytest.raises(ClientFault) as refused:
         seat.check()
     assert refused.value.code is ErrorCode.FORBIDDEN
 
 
-def test_a_seat_within_its_grant_is_not() -> None:
+def test_a_seat_within_its_permissions_is_not() -> None:
     ConnectRequest(
         room="b", role=Role.VIEW, permissions=Permissions(rooms=("b",), role=Role.VIEW)
     ).check()

@@ -17,21 +17,21 @@ def renewed(permissions: Permissions, *langs: str, before: Permissions | None = 
     )
 
 
-def test_a_language_beyond_the_grant_is_refused_and_the_others_are_read() -> None:
+def test_a_language_beyond_the_permissions_is_refused_and_the_others_are_read() -> None:
     peer = Meeting().enter("de", "fr", permissions=Permissions(langs=("de",)), greeted=False)
     assert names(events := peer.events()) == ["welcome", "error"]
     assert one(Error, events).code == ErrorCode.FORBIDDEN
     assert peer.session.member.langs == ("de",)
 
 
-def test_want_cannot_go_beyond_the_grant() -> None:
+def test_want_cannot_go_beyond_the_permissions() -> None:
     peer = Meeting().enter("de", permissions=Permissions(langs=("de",)))
     error = assert_error(peer.send("want", langs=["fr"], ref="x"), ErrorCode.FORBIDDEN)
     assert (error.ref, error.hint) == ("x", "It allows: de.")
     assert peer.session.member.langs == ("de",)
 
 
-def test_recent_events_are_not_sent_in_a_language_beyond_the_grant() -> None:
+def test_recent_events_are_not_sent_in_a_language_beyond_the_permissions() -> None:
     meeting = Meeting()
     meeting.enter("fr").say("good morning", id="a")
     meeting.finish_all()
@@ -39,7 +39,7 @@ def test_recent_events_are_not_sent_in_a_language_beyond_the_grant() -> None:
     assert names(peer.events()) == ["welcome", "error"]
 
 
-def test_a_snapshot_has_only_the_languages_of_the_grant() -> None:
+def test_a_snapshot_has_only_the_permitted_languages() -> None:
     meeting = Meeting()
     meeting.enter("de", "fr").say("good morning", id="a")
     meeting.finish_all()
