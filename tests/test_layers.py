@@ -22,7 +22,7 @@ from scripts.pure import FOLDERS as PURE
 ROOT = Path(gateway.__file__).parent
 
 ROWS: tuple[tuple[str, ...], ...] = (
-    (".",),  # gateway/eager.py, errors.py, job.py and limits.py
+    (".",),  # gateway/errors.py, job.py and limits.py
     ("protocol", "text"),
     ("auth", "client"),
     ("core",),

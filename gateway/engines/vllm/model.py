@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from tokenizers import Tokenizer
 
-from gateway.eager import run_eagerly
+from gateway.core.base.eager import run_eagerly
 from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.vllm.compat import VllmApi

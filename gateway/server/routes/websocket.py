@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.core.base.faults import error
 from gateway.core.session.session import Session
-from gateway.eager import run_eagerly
+from gateway.core.base.eager import run_eagerly
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.state import SessionState
-from gateway.eager import run_eagerly
+from gateway.core.base.eager import run_eagerly
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits

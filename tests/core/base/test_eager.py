@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.eager import _Remainder, run_eagerly
+from gateway.core.base.eager import _Remainder, run_eagerly
 
 
 def test_a_coroutine_that_does_not_wait_is_finished_at_once() -> None:
