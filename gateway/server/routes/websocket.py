@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
+from gateway.core.base.eager import run_eagerly
 from gateway.core.base.faults import error
 from gateway.core.session.session import Session
-from gateway.core.base.eager import run_eagerly
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate

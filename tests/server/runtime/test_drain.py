@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
+from gateway.core.base.eager import run_eagerly
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.state import SessionState
-from gateway.core.base.eager import run_eagerly
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
