@@ -1,6 +1,6 @@
 """Errors, delay and CPU of speech recognition.
 
-    python -m benchmarks.speech [--model DIR] [--noise MINUTES] [--json]
+    python -m benchmarks.speech [--model DIR] [--compute-type float32] [--noise MINUTES]
 
 Real speech is played through voice detection, the speech stream and Whisper, in the time of the
 audio: an answer is there as many seconds after its question as it took CPU time. Offline is the
@@ -33,10 +33,14 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speech")
     parser.add_argument("--model", default=None, help="directory of a Whisper model in CTranslate2")
+    parser.add_argument(
+        "--compute-type", default="int8", help="number format; default: %(default)s"
+    )
     parser.add_argument("--noise", type=float, default=0, help="minutes of silence and noise")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    model = WhisperModel(options.model or str(material.model()), device="cpu", compute_type="int8")
+    directory = options.model or str(material.model())
+    model = WhisperModel(directory, device="cpu", compute_type=options.compute_type)
 
     def recognise(job: RecognitionJob) -> Recognised:
         return model.recognise(job, lambda: True)
