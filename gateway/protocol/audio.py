@@ -12,6 +12,9 @@ from msgspec import Meta, field
 
 from gateway.protocol.fields import EventStruct, RequestStruct, Seconds, Tags
 
+SampleRate = Annotated[int, Meta(ge=1, le=1_000_000)]
+"""Samples per second that a message can name. A gateway reads fewer rates."""
+
 
 class Audio(RequestStruct, frozen=True, kw_only=True, tag="audio"):
     """The begin of audio in ``codec``, or its end with the codec ``none``. Answered by ``audio``.
@@ -20,7 +23,7 @@ class Audio(RequestStruct, frozen=True, kw_only=True, tag="audio"):
     """
 
     codec: Annotated[str, Meta(max_length=32)]
-    rate: Annotated[int, Meta(ge=1, le=1_000_000)] = 16_000
+    rate: SampleRate = 16_000
     from_: Tags | None = field(name="from", default=None)
     t0: Seconds = 0.0
 

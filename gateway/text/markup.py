@@ -22,8 +22,8 @@ KEPT = frozenset(("code", "kbd", "samp", "script", "style", "textarea", "var"))
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 """Elements without content."""
 
-_BLANK = re.compile(r"[ \t\r\n\f]+")
-_TEXT = re.compile(r"([ \t\r\n\f]*)(.*?)([ \t\r\n\f]*)", re.DOTALL)
+_SPACE = " \t\r\n\f"
+_BLANK = re.compile(f"[{_SPACE}]+")
 
 
 class Page:
@@ -55,16 +55,16 @@ class Page:
 
     def _add(self, raw: str, lines: bool) -> None:
         """Add a text. ``lines``: its line breaks are shown."""
-        text = html.unescape(raw)
-        match = _TEXT.fullmatch(raw)
-        assert match is not None, "it matches any text"
-        if not any(map(str.isalpha, text)):
+        if not any(map(str.isalpha, html.unescape(raw))):
             self._markup[-1] += raw
             return
-        text = html.unescape(match[2])
-        self._markup[-1] += match[1]
+        # No expression does this: it would try each space of a long gap as the end of the text.
+        start = len(raw) - len(raw.lstrip(_SPACE))
+        end = len(raw.rstrip(_SPACE))
+        text = html.unescape(raw[start:end])
+        self._markup[-1] += raw[:start]
         self.texts.append(text if lines else _BLANK.sub(" ", text))
-        self._markup.append(match[3])
+        self._markup.append(raw[end:])
 
 
 class _PageParser(HTMLParser):

@@ -46,6 +46,12 @@ def test_other_texts_stand_in_the_same_places_and_are_escaped() -> None:
     )
 
 
+def test_a_long_gap_in_a_text_is_read_in_one_pass() -> None:
+    # A search that begins anew at each space takes minutes for so many.
+    page = Page("<p>a" + " \n" * 150_000 + "b</p>")
+    assert page.texts == ["a b"]
+
+
 def test_a_declaration_that_the_parser_refuses_is_the_fault_of_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

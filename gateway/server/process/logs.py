@@ -72,3 +72,5 @@ def set_up_logs(level: str, form: LogFormat = "text") -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     # At INFO, httpx2 logs a line for each caption.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
+    # It warns of each broken form, which the answer to the client says too.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gateway.errors import ClientFault, ErrorCode
+from gateway.protocol.audio import SampleRate
 from gateway.protocol.fields import Context, Term
 
 RATE = 24_000
@@ -25,7 +26,7 @@ class RealtimeAudioFormat(msgspec.Struct, frozen=True):
     """The format of the audio. PCM is signed 16 bit little endian, mono."""
 
     type: str = "audio/pcm"
-    rate: int = RATE
+    rate: SampleRate = RATE
 
 
 class TranscriptionConfig(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
@@ -84,8 +85,13 @@ def _values(fields: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
 
 async def _fields(request: Request, data: bytes) -> list[tuple[str, str]]:
     """Return the fields of a form, which may have no files. Raises `ValueError`."""
-    if not request.headers.get("content-type", "").startswith(MULTIPART):
+    media_type = request.headers.get("content-type", "")
+    if not media_type.startswith(MULTIPART):
         return parse_qsl(data.decode(), keep_blank_values=True)
+    # RFC 7578 has no such parameter, but Starlette decodes with any codec of Python that it names,
+    # and some of them take long or make lone surrogates.
+    if b"charset" in parse_options_header(media_type)[1]:
+        raise ValueError("a multipart form is UTF-8 and names no charset")
 
     async def chunks() -> AsyncGenerator[bytes]:
         yield data

@@ -103,6 +103,9 @@ class OneShot:
                 )
             source = detected
             self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
+        if source != AUTO:
+            # A session may have several languages, but one text has one.
+            source = languages.normalise(source)
         self._events: deque[ServerMessage] = deque()
         self._has_events = asyncio.Event()
         self._session = hub.open(

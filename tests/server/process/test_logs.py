@@ -13,9 +13,9 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Job
-from gateway.server.process.logs import JsonFormatter
+from gateway.server.process.logs import JsonFormatter, set_up_logs
 from tests.server.started import SCRIPTED, gateway
-from tests.support.live import running
+from tests.support.live import browse, running
 from tests.support.talk import talk
 
 
@@ -104,3 +104,16 @@ async def test_a_failed_caption_is_logged_with_session_room_utterance_and_job(
     opened, closed = [line for line in lines if line["logger"] == "gateway.connection"]
     assert opened["session"] == closed["session"] == welcome["session"]
     assert opened["room"] == "board"
+
+
+async def test_a_broken_form_is_told_to_the_client_and_not_to_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = logging.getLogger("python_multipart")
+    monkeypatch.setattr(forms, "level", forms.level)  # restores it
+    set_up_logs("info")
+    async with browse() as (client, _):
+        kind = {"content-type": "multipart/form-data; boundary=x"}
+        answer = await client.post("/translate", content=b"nonsense", headers=kind)
+    assert answer.status_code == 400
+    assert not [line for line in caplog.records if line.name.startswith("python_multipart")]

@@ -161,6 +161,16 @@ def test_another_rate_is_passed_on() -> None:
     assert isinstance(begun, Audio) and begun.rate == client.dialect.rate == 16_000
 
 
+@pytest.mark.parametrize("rate", [0, -24_000, 10**400])
+def test_a_rate_that_no_audio_has_is_refused_and_changes_nothing(rate: int) -> None:
+    client = peer()
+    wish = session(format={"rate": rate})
+    assert client.send("session.update", session=wish, event_id="mine") == []
+    assert client.refused is not None and client.refused["error"]["event_id"] == "mine"
+    (begun, audio) = client.send(APPEND, audio=PIECE)
+    assert isinstance(begun, Audio) and begun.rate == 24_000 and isinstance(audio, bytes)
+
+
 def test_an_utterance_is_an_item_that_grows_only_at_its_end() -> None:
     client = peer()
     first = client.told(heard("We meat"))

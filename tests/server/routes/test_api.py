@@ -86,6 +86,7 @@ async def test_a_client_that_disconnects_ends_its_job_in_the_engine(stream: bool
         (json.dumps(ask(" ")).encode(), 400, "empty_text"),
         (json.dumps(ask(target_lang="tlh")).encode(), 400, "lang_unsupported"),
         (json.dumps(ask(source_lang="tlh")).encode(), 400, "lang_unsupported"),
+        (json.dumps(ask(source_lang="en,de")).encode(), 400, "lang_unsupported"),
         (json.dumps(ask("x " * 5001)).encode(), 413, "too_long"),
         (b" " * 65_537, 413, "too_long"),
     ],

@@ -44,6 +44,11 @@ async def test_numbers_and_switches_of_a_form_are_text() -> None:
         assert answer.headers["content-type"].startswith("text/event-stream")
 
 
+def part(name: str, value: str) -> bytes:
+    """Return a part of a multipart form with the boundary ``x``."""
+    return f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+
+
 @pytest.mark.parametrize(
     ("content_type", "content"),
     [
@@ -55,6 +60,10 @@ async def test_numbers_and_switches_of_a_form_are_text() -> None:
             b'--x\r\nContent-Disposition: form-data; name="q"; filename="a.txt"\r\n\r\n1\r\n--x--',
         ),
         ("multipart/form-data; boundary=x", b"--x\r\n" * 9_000),
+        (
+            "multipart/form-data; boundary=x; charset=unicode_escape",
+            part("q", "\\ud800") + part("source", "en") + part("target", "de") + b"--x--",
+        ),
         ("application/x-www-form-urlencoded", b"q=%ff\xff"),
         ("application/json", b"q=1"),
     ],

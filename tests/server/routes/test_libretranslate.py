@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -32,6 +33,20 @@ async def test_a_list_with_one_bad_text_is_refused_and_leaves_no_session() -> No
         answer = await client.post("/translate", json=body)
         assert answer.status_code == 413
         assert not live.hub.sessions and not live.hub.rooms
+
+
+async def test_other_work_has_its_turn_between_two_texts_of_a_list() -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    async with browse(engine) as (client, live):
+        body = {"q": ["one", "two", "three"], "source": "en", "target": "de"}
+        asked = asyncio.create_task(client.post("/translate", json=body))
+        seen: set[int] = set()
+        while len(live.hub.sessions) < 3:
+            seen.add(len(live.hub.sessions))
+            await asyncio.sleep(0)
+        asked.cancel()
+        assert seen == {0, 1, 2}
 
 
 async def test_of_html_only_the_texts_are_translated() -> None:
