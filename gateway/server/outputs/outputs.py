@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.core.room.room import Room
 from gateway.protocol.messages import DURABLE, PRIVATE, ServerMessage
-from gateway.server.outputs.sender import OutputSender
+from gateway.server.outputs.sender import OutputSender, SharedOutput
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.tasks import BackgroundTasks
 from gateway.settings.catalogue import OutputTable
@@ -31,7 +31,7 @@ class Outputs:
 
     def __init__(self, hub: Hub, registry: CollectorRegistry) -> None:
         self._hub = hub
-        self._tables: Sequence[OutputTable] = ()
+        self._outputs: Sequence[SharedOutput] = ()
         self._senders: dict[tuple[Room, int], OutputSender] = {}
         self._tasks = BackgroundTasks(logging.getLogger("gateway.outputs"), "an output failed")
         self._client: httpx.AsyncClient | None = None
@@ -53,41 +53,52 @@ class Outputs:
             ("output",),
             registry=registry,
         )
+        self._gone = Gauge(
+            "gateway_output_gone",
+            "1 once a receiver has answered 410 (Gone): it is sent nothing until the next start.",
+            ("output",),
+            registry=registry,
+        )
 
     def add(self, tables: Sequence[OutputTable]) -> None:
         """Begin to serve outputs."""
-        self._tables = tables
-        for n, table in enumerate(tables):
+        self._outputs = [SharedOutput(table, partial(self._count, table)) for table in tables]
+        for n, output in enumerate(self._outputs):
+            table = output.table
             # Shown from the start, so that the first loss is a change of a counter.
             self._failures.labels(table.label)
             for outcome in ("delivered", "lost"):
                 self._events.labels(table.label, outcome)
             self._behind.labels(table.label).set_function(partial(self._behind_of, n))
+            self._gone.labels(table.label).set_function(partial(_is_gone, output))
 
     def observe(self, room: str, event: ServerMessage) -> None:
         """Notify the senders of a room about an event that it has decided."""
-        if not self._tables or not isinstance(event, DURABLE) or event.seq is None:
+        if not self._outputs or not isinstance(event, DURABLE) or event.seq is None:
             return
         if room.startswith(PRIVATE) or (found := self._hub.rooms.get(room)) is None:
             return
-        for n, table in enumerate(self._tables):
-            if fnmatchcase(room, table.room):
-                self._notify(n, table, found, event.seq)
+        for n, output in enumerate(self._outputs):
+            if not output.gone and fnmatchcase(room, output.table.room):
+                self._notify(n, output, found, event.seq)
 
-    def _notify(self, n: int, table: OutputTable, room: Room, seq: int) -> None:
+    def _notify(self, n: int, output: SharedOutput, room: Room, seq: int) -> None:
         sender = self._senders.get((room, n))
         if sender is None:
             for old in [
                 key for key in self._senders if self._hub.rooms.get(key[0].name) is not key[0]
             ]:
                 del self._senders[old]
-            sender = self._senders[room, n] = OutputSender(
-                self._hub, table, room, seq - 1, lambda what, count: self._count(table, what, count)
-            )
+            sender = self._senders[room, n] = OutputSender(self._hub, output, room, seq - 1)
         sender.notify()
         if sender.task is None:
             if self._client is None:
-                self._client = httpx.AsyncClient()
+                # A sender limits the time of an attempt itself. There is one for each room, so with
+                # the library's 100 connections a slow receiver of many rooms would stop the others.
+                self._client = httpx.AsyncClient(
+                    timeout=None,
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+                )
             sender.task = self._tasks.start(sender.run(self._client))
 
     async def aclose(self) -> None:
@@ -111,3 +122,7 @@ class Outputs:
             self._failures.labels(table.label).inc(count)
         else:
             self._events.labels(table.label, what).inc(count)
+
+
+def _is_gone(output: SharedOutput) -> float:
+    return float(output.gone)

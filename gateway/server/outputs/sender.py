@@ -52,26 +52,32 @@ GONE = 410
 """Status by which a receiver says that it wants no further requests (Standard Webhooks)."""
 
 
+class SharedOutput:
+    """One output, as the senders of all its rooms share it.
+
+    :param count: called with what happened (``delivered``, ``failed``, ``lost``) and how often
+    """
+
+    def __init__(self, table: OutputTable, count: Callable[[str, int], None]) -> None:
+        self.table = table
+        self.count = count
+        self.gone = False
+        """True once the receiver has answered 410. Nothing is sent to it any more."""
+
+
 class OutputSender:
     """The requests of one output for one room.
 
     :param since: the last event that is not sent
-    :param count: called with what happened (``delivered``, ``failed``, ``lost``) and how often
     """
 
-    def __init__(
-        self,
-        hub: Hub,
-        table: OutputTable,
-        room: Room,
-        since: int,
-        count: Callable[[str, int], None],
-    ) -> None:
+    def __init__(self, hub: Hub, output: SharedOutput, room: Room, since: int) -> None:
         self._hub = hub
-        self._table = table
+        self._output = output
+        self._table = output.table
         self._room = room
         self._seq = since
-        self._count = count
+        self._count = output.count
         self._news = asyncio.Event()
         self._requests = 0
         self._closing = False
@@ -85,7 +91,7 @@ class OutputSender:
 
     @property
     def _alive(self) -> bool:
-        return self._hub.rooms.get(self._room.name) is self._room
+        return not self._output.gone and self._hub.rooms.get(self._room.name) is self._room
 
     def notify(self) -> None:
         """Tell that the room has a new event."""
@@ -179,10 +185,15 @@ class OutputSender:
                     log.info("output %s works again", self._table.label)
                 return True
             self._count("failed", 1)
+            if status == GONE:
+                if not self._output.gone:  # one line, although other rooms may be told it too
+                    log.warning("output %s is gone (410): it gets nothing more", self._table.label)
+                self._output.gone = True
+                return False
             if not failed:
                 log.warning("output %s failed: %s", self._table.label, status or "no answer")
             failed = True
-            if status == GONE or self._closing or self._hub.now() + pause > deadline:
+            if self._closing or self._hub.now() + pause > deadline:
                 return False
             # Receivers that come back should not be met by all rooms at the same moment.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -194,7 +205,7 @@ class OutputSender:
         try:
             async with asyncio.timeout(ATTEMPT_S), client.stream("GET", url) as answer:
                 async for text in answer.aiter_text(NUMBER):
-                    return int(text) if answer.status_code == 200 else 0
+                    return max(0, int(text)) if answer.status_code == 200 else 0
                 return 0
         except (httpx.HTTPError, OSError, TimeoutError, ValueError):
             return 0

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.limits import Limits
 from gateway.server.outputs import sender as sender_module
 from gateway.settings.catalogue import OutputTable
@@ -114,12 +116,51 @@ async def test_events_that_the_log_has_dropped_meanwhile_are_counted_as_lost() -
         assert lost and delivered and lost + delivered == 40
 
 
-async def test_a_receiver_that_is_gone_or_fails_for_too_long_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_receiver_that_is_gone_is_sent_nothing_more_in_any_room(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with Receiver(410) as receiver, speaking(receiver) as (live, speaker):
+        assert metric(live, "gateway_output_gone") == 0
         await say(speaker, "one")
-        await until(lambda: metric(live, "gateway_output_events_total", outcome="lost") > 0)
+        await until(lambda: metric(live, "gateway_output_gone") == 1)
+        await say(speaker, "two")
+        async with talk(live, "?room=board&from=en&to=de") as other:
+            await say(other, "three")
+        await until(lambda: not len(live.state.outputs._tasks))
+        assert len(receiver.posts) == 1
+        assert metric(live, "gateway_output_behind") == 0
+        assert metric(live, "gateway_output_failures_total") == 1
+    assert len([line for line in caplog.records if "gone (410)" in line.getMessage()]) == 1
+
+
+async def test_a_slow_receiver_of_many_rooms_does_not_hold_up_another_one() -> None:
+    fields: dict[str, Any] = {"kind": "webhook", "secret_key": SECRET}
+    async with Receiver() as slow, Receiver() as quick, running() as live:
+        slow.hold.clear()
+        tables = (
+            OutputTable(url=slow.url, room="slow-*", **fields),
+            OutputTable(url=quick.url, room="quick", **fields),
+        )
+        live.state.outputs.add(tables)
+        for n in range(100):  # the connections that httpx allows unless told otherwise
+            open_and_say(live, f"slow-{n}")
+        await slow.take(100)
+        open_and_say(live, "quick")
+        await quick.take(1)
+        # The library's own 5 s would end an attempt before `ATTEMPT_S`.
+        assert live.state.outputs._client.timeout == httpx.Timeout(None)
+        slow.hold.set()
+
+
+def open_and_say(live: Live, room: str) -> None:
+    """Say a line in a room without a socket."""
+    session = live.hub.open(ConnectRequest(room=room, source="en", targets=("de",)))
+    live.hub.receive(session, '{"type":"say","text":"hello"}')
+
+
+async def test_a_receiver_that_fails_for_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sender_module, "GIVE_UP_S", 0.0)
     async with Receiver(*[500] * 9) as receiver, speaking(receiver) as (live, speaker):
         await say(speaker, "one")
@@ -174,6 +215,15 @@ async def test_zoom_is_sent_captions_with_a_language_and_numbers_go_on_over_a_re
     assert receiver.received[0].path == "/in/seq"
     assert (japanese.path, japanese.body.decode()) == ("/in?seq=42&lang=ja-JP", "[ja] one")
     assert (original.path, original.body) == ("/in?seq=42", b"two")
+
+
+@pytest.mark.parametrize("number", ["-7", "x", ""])
+async def test_a_number_that_no_request_has_counts_as_none(number: str) -> None:
+    async with Receiver(number=number) as receiver:
+        async with speaking(receiver, kind="zoom", room="demo", secret_key=None) as (_, speaker):
+            await say(speaker, "one")
+            (sent,) = await receiver.take(1)
+    assert sent.path == "/in?seq=1"
 
 
 async def test_an_output_reads_its_language_only_while_somebody_speaks(
