@@ -29,7 +29,6 @@ from gateway.client.audio import AudioSender
 from gateway.client.reconnect import Notice
 from gateway.client.requests import RequestTracker
 from gateway.client.state.audio_backlog import (
-    OPUS,
     AudioBacklog,
     PcmPieces,
     opus_seconds,
@@ -37,7 +36,7 @@ from gateway.client.state.audio_backlog import (
 )
 from gateway.client.state.captions import KEPT
 from gateway.client.transport import Route
-from gateway.protocol.audio import Audio
+from gateway.protocol.audio import OPUS, Audio
 from gateway.protocol.messages import (
     Ack,
     AskStats,

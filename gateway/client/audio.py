@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from gateway.client.requests import RequestTracker
-from gateway.client.state.audio_backlog import NONE, AudioBacklog
+from gateway.client.state.audio_backlog import AudioBacklog
 from gateway.client.state.audio_pace import AudioPace
 from gateway.client.transport import Refused
-from gateway.protocol.audio import Audio, AudioState
+from gateway.protocol.audio import NONE, Audio, AudioState
 from gateway.protocol.messages import Error, ServerMessage
 
 

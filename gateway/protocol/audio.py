@@ -15,6 +15,9 @@ from gateway.protocol.fields import EventStruct, RequestStruct, Seconds, Tags
 SampleRate = Annotated[int, Meta(ge=1, le=1_000_000)]
 """Samples per second that a message can name. A gateway reads fewer rates."""
 
+PCM, OPUS, NONE = "pcm_s16le", "opus", "none"
+"""Names of codecs. `NONE` ends the audio."""
+
 
 class Audio(RequestStruct, frozen=True, kw_only=True, tag="audio"):
     """The begin of audio in ``codec``, or its end with the codec ``none``. Answered by ``audio``.

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from gateway.protocol.audio import AudioState, HeardSpeech
+from gateway.protocol.audio import NONE, AudioState, HeardSpeech
 from gateway.protocol.messages import ServerMessage, Source
-
-PCM, OPUS, NONE = "pcm_s16le", "opus", "none"
-"""Codecs of the message `audio`."""
+from gateway.protocol.opus import packet_seconds
 
 PIECE_S = 0.1
 """Seconds of PCM in a frame. Longer frames delay the text, shorter ones cost more."""
-
-_OPUS_MS = (10, 20, 40, 60) * 3 + (10, 20) * 2 + (2.5, 5, 10, 20) * 4
-"""Milliseconds of a frame of Opus by the upper five bits of its first byte (RFC 6716, table 2)."""
 
 
 class AudioBacklog:
@@ -72,12 +67,11 @@ class AudioBacklog:
 
 
 def opus_seconds(packet: bytes) -> float:
-    """Return the length of a packet of Opus (RFC 6716, section 3.1); 0 if it is none."""
-    if not packet:
+    """Return the length of a packet of Opus; 0 if it is none, and the gateway will say so."""
+    try:
+        return packet_seconds(packet)
+    except ValueError:
         return 0.0
-    code = packet[0] & 3
-    count = packet[1] & 63 if code == 3 and len(packet) > 1 else (1, 2, 2, 0)[code]
-    return count * _OPUS_MS[packet[0] >> 3] / 1000
 
 
 def pcm_seconds(rate: int) -> Callable[[bytes], float]:

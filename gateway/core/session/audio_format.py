@@ -1,7 +1,7 @@
 """The formats of audio that a client may send, and how much time a frame of it takes.
 
-Owns: the names of codecs, the bounds of rates, and the head of a packet of Opus (RFC 6716, section
-3.1). Must not know: how audio is decoded, sockets.
+Owns: the bounds of rates, and the faults of a format and of a frame. Must not know: how audio is
+decoded, sockets.
 """
 
 from __future__ import annotations
@@ -11,23 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.audio import Audio
-
-PCM, OPUS, NONE = "pcm_s16le", "opus", "none"
-"""Names of codecs. `NONE` ends the audio."""
+from gateway.protocol.audio import OPUS, PCM, Audio
+from gateway.protocol.opus import packet_seconds
 
 RATES = (8_000, 48_000)
 """Lowest and highest number of samples per second of PCM: telephones, and sound cards."""
 
 OPUS_RATE = 48_000
 """Samples per second of every decoder of Opus, whatever was encoded."""
-
-LONGEST_PACKET_S = 0.12
-"""Seconds of the longest packet of Opus (RFC 6716, section 3.2.5)."""
-
-_SILK = (0.01, 0.02, 0.04, 0.06)
-_HYBRID = (0.01, 0.02)
-_CELT = (0.0025, 0.005, 0.01, 0.02)
 
 
 class AudioFormat(msgspec.Struct, frozen=True):
@@ -42,7 +33,10 @@ class AudioFormat(msgspec.Struct, frozen=True):
             if len(frame) % 2:
                 raise _broken(f"{len(frame)} bytes are no whole number of samples of 16 bit.")
             return len(frame) / (2 * self.rate)
-        return packet_seconds(frame)
+        try:
+            return packet_seconds(frame)
+        except ValueError as exc:
+            raise _broken(str(exc)) from exc
 
 
 def chosen(message: Audio, codecs: Sequence[str], rates: Sequence[int]) -> AudioFormat:
@@ -69,28 +63,6 @@ def chosen(message: Audio, codecs: Sequence[str], rates: Sequence[int]) -> Audio
             else f"Send {low}.",
         )
     return AudioFormat(PCM, message.rate)
-
-
-def packet_seconds(packet: bytes) -> float:
-    """Return the time that a packet of Opus takes. Raises `ClientFault` (``audio_broken``)."""
-    if not packet:
-        raise _broken("A packet of Opus is not empty.")
-    kind, code = packet[0] >> 3, packet[0] & 3
-    if kind < 12:
-        frame = _SILK[kind % 4]
-    elif kind < 16:
-        frame = _HYBRID[kind % 2]
-    else:
-        frame = _CELT[kind % 4]
-    count = 1 if code == 0 else 2
-    if code == 3:
-        if len(packet) < 2:
-            raise _broken("The packet of Opus ends before its number of frames.")
-        count = packet[1] & 63
-    # A little more, since these numbers are not exact.
-    if not 0 < count * frame < LONGEST_PACKET_S + 0.001:
-        raise _broken(f"A packet of Opus cannot have {count} frames of {1000 * frame:g} ms.")
-    return count * frame
 
 
 def _broken(why: str) -> ClientFault:

@@ -15,10 +15,10 @@ from gateway.core.delivery.outbox import Outbox
 from gateway.core.members.member import Member
 from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
 from gateway.core.replication.replica import AnyRoom
-from gateway.core.session.audio_format import NONE, AudioFormat
+from gateway.core.session.audio_format import AudioFormat
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Recognised, RecognitionJob
-from gateway.protocol.audio import AudioInfo, AudioState, HeardSpeech
+from gateway.protocol.audio import NONE, AudioInfo, AudioState, HeardSpeech
 from gateway.protocol.messages import Cancel, Say
 from gateway.text import languages
 

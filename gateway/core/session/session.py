@@ -28,7 +28,6 @@ from gateway.core.members.member import Member
 from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Request
 from gateway.core.session.audio import SocketAudio
-from gateway.core.session.audio_format import NONE
 from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
@@ -36,7 +35,7 @@ from gateway.core.session.quota import Account
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
-from gateway.protocol.audio import Audio, AudioChunk
+from gateway.protocol.audio import NONE, Audio, AudioChunk
 from gateway.protocol.codec import Codec, decode, reference
 from gateway.protocol.help import HELP
 from gateway.protocol.messages import (

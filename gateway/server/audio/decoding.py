@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gateway.core.session.audio_format import OPUS, OPUS_RATE, PCM, RATES, AudioFormat
+from gateway.core.session.audio_format import OPUS_RATE, RATES, AudioFormat
 from gateway.job import SAMPLE_RATE
+from gateway.protocol.audio import OPUS, PCM
 
 SAMPLE_BYTES = 2
 
