@@ -18,8 +18,6 @@ from itertools import count
 
 import msgspec
 
-from gateway.core.base.transitions import next_state
-from gateway.core.recognition.asking import ASK_TRANSITIONS, AskEvent, AskState
 from gateway.core.recognition.audio_buffer import AudioBuffer
 from gateway.core.recognition.endpointing import Endpointer, VoiceEvent, VoiceState
 from gateway.core.recognition.guards import credible
@@ -130,8 +128,8 @@ class SpeechStream:
         self._rest = b""  # of a frame that is not complete
         self._turns: deque[_Turn] = deque()  # only the last one may be unfinished
         self._closed = 0  # frame behind the newest utterance that has ended
-        self._ask = AskState.FREE
-        self._asked: tuple[_Turn, int, int, bool] | None = None  # turn, frames and `final`
+        # The only job that is being done: its utterance, frames and `final`.
+        self._asked: tuple[_Turn, int, int, bool] | None = None
         self._jobs, self._utterances = count(1), count(1)
         self._lang = ""  # of the last utterance
         self._said = ""  # text of the last utterance
@@ -179,14 +177,14 @@ class SpeechStream:
         return self._decide()
 
     def result(self, recognised: Recognised) -> Decisions:
-        """Take the result of the job. Raises `IllegalTransition` if there is no job."""
+        """Take the result of the job that was asked for last."""
         turn, begin, end = self._answered()
         if turn is not None:
             self._take(turn, recognised, begin, end)
         return self._decide()
 
     def failed(self) -> Decisions:
-        """Take notice that the job has failed. Raises `IllegalTransition` if there is no job."""
+        """Take notice that the job has failed."""
         turn, _, _ = self._answered()
         if turn is not None:
             turn.tries += turn.end is not None
@@ -200,7 +198,7 @@ class SpeechStream:
     def stop(self) -> Decisions:
         """End all utterances at once, with the words that were heard. The job is void."""
         self._end_speech()
-        self._void_job()
+        self._asked = None
         while self._turns:
             self._finish(self._turns[0])
         return self._decide()
@@ -208,7 +206,7 @@ class SpeechStream:
     def reset(self) -> Decisions:
         """Withdraw all unfinished utterances. The job is void, and its result is not wanted."""
         self._end_speech()
-        self._void_job()
+        self._asked = None
         for turn in self._turns:
             if turn.shown is not None:
                 self._heard.append(
@@ -276,23 +274,22 @@ class SpeechStream:
     def _decide(self) -> Decisions:
         """Return all that was heard since the last call, and the job that is due."""
         job = None
-        while self._turns and (self._ask is AskState.FREE or self._is_late()):
+        while self._turns and (self._asked is None or self._is_late(self._asked)):
             turn = self._turns[0]
             job = self._next_job(turn)
-            if job is not None or turn.end is None or self._ask is AskState.ASKED:
+            if job is not None or turn.end is None or self._asked is not None:
                 break
             self._finish(turn)
         heard, self._heard = tuple(self._heard), []
         return Decisions(job, heard)
 
-    def _is_late(self) -> bool:
+    def _is_late(self, asked: tuple[_Turn, int, int, bool]) -> bool:
         """Tell whether the job is an intermediate one of speech that has paused or ended since.
 
         Then a new job takes its place, because the last words complete a caption. That job stays,
         so a slow recogniser gets on too.
         """
-        assert self._asked is not None
-        turn, begin, end, final = self._asked
+        turn, begin, end, final = asked
         silent = turn.end is not None or self._endpointer.state is VoiceState.PAUSING
         longest = end - begin >= frames(self.timing.longest)
         replaceable = turn is self._turns[0] and not (final or longest)
@@ -333,7 +330,6 @@ class SpeechStream:
         """Return the job of recognising an utterance behind its last cut."""
         turn.asked = until
         self._asked = (turn, turn.begin, until, final)
-        self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.ASK)
         before = text_of(turn.hypotheses.settled)
         # The utterance before tells style, names and topic, unless it was in another language.
         if not before and turn.language.decided in ("", self._lang):
@@ -355,17 +351,11 @@ class SpeechStream:
 
         The utterance is None if it has ended meanwhile.
         """
-        self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.ANSWER)
-        assert self._asked is not None
+        assert self._asked is not None, "there is no job"
         turn, begin, end, _ = self._asked
         self._asked = None
         current = self._turns and self._turns[0] is turn
         return (turn if current else None), begin, end
-
-    def _void_job(self) -> None:
-        """Forget the job."""
-        self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.RESET)
-        self._asked = None
 
     def _end_early(self, turn: _Turn, silent: int) -> None:
         """End the speech at a short pause, if its text ends like a sentence.
