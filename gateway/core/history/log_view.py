@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.core.history.event_log import EventLog
+from gateway.core.history.event_log import Durable, EventLog
 from gateway.core.members.subscribers import Subscribers
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Retracted, Settings
@@ -27,20 +27,14 @@ class LogView:
         Events of a language stand once under each of ``tags`` that it serves. Utterances that were
         retracted are left out.
         """
-        tagged = self._served(tags)
+        under = self._by_language(tags)
         events = self._log.last(most)
         retracted = {event.id for event in events if isinstance(event, Retracted)}
         found = []
         for event in events:
             # A newcomer is told how things stand, not how they came about.
-            if isinstance(event, Retracted | Settings) or event.id in retracted:
-                continue
-            lang = self._log.concerns(event)
-            envelope = Envelope(event)
-            if lang is None:
-                found.append(envelope)
-            else:
-                found += [envelope.for_language(tag) for tag, served in tagged if served == lang]
+            if not (isinstance(event, Retracted | Settings) or event.id in retracted):
+                found += self._tagged(event, under)
         return found
 
     def missed(
@@ -54,27 +48,29 @@ class LogView:
         events = self._log.since(seq, most)
         if events is None:
             return None
-        under: dict[str, list[str]] = {}
-        for tag, served in self._served(tags):
-            under.setdefault(served, []).append(tag)
+        under = self._by_language(tags)
         found = []
         for event in events:
-            lang = self._log.concerns(event)
-            envelope = Envelope(event)
-            envelopes = (
-                [envelope]
-                if lang is None
-                else [envelope.for_language(tag) for tag in under.get(lang, ())]
-            )
             assert event.seq is not None, "an event of a log has a number"
-            found.append((event.seq, envelopes))
+            found.append((event.seq, self._tagged(event, under)))
         return found
 
     def count(self, tags: Iterable[str], seq: int) -> int:
         """Return how many events `missed` has after ``seq`` in all."""
-        counts = (self._log.count(served, seq) for _, served in self._served(tags))
+        counts = (self._log.count(lang, seq) for _, lang in self._subscribers.serving(tags))
         return self._log.count(None, seq) + sum(counts)
 
-    def _served(self, tags: Iterable[str]) -> list[tuple[str, str]]:
-        """Return each tag with the language that serves it."""
-        return [(tag, self._subscribers.served_by(tag)) for tag in tags]
+    def _by_language(self, tags: Iterable[str]) -> dict[str, list[str]]:
+        """Return those of the tags that each language serves."""
+        under: dict[str, list[str]] = {}
+        for tag, lang in self._subscribers.serving(tags):
+            under.setdefault(lang, []).append(tag)
+        return under
+
+    def _tagged(self, event: Durable, under: dict[str, list[str]]) -> list[Envelope]:
+        """Return an event under each tag of its language, or as it is if it has none."""
+        envelope = Envelope(event)
+        lang = self._log.concerns(event)
+        if lang is None:
+            return [envelope]
+        return [envelope.for_language(tag) for tag in under.get(lang, ())]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
 from gateway.protocol.codec import Envelope
@@ -27,20 +29,15 @@ class MemberListener(Protocol):
         """Note that an utterance of the member has ended, or that it has caught up."""
 
 
-class CatchUp:
-    """The progress of a member that is sent events it missed.
+class CatchUp(msgspec.Struct, eq=False):
+    """The progress of a member that is sent events it missed."""
 
-    ``cursor``  number of the last durable event that it was sent, or that did not concern it
-    ``due``     whether the next events are about to be sent already
-    ``owed``    events that answer requests of its own, by number, as it is to see them
-    """
-
-    __slots__ = ("cursor", "due", "owed")
-
-    def __init__(self, cursor: int) -> None:
-        self.cursor = cursor
-        self.due = False
-        self.owed: dict[int, Envelope] = {}
+    cursor: int
+    """Number of the last durable event that it was sent, or that did not concern it."""
+    due: bool = False
+    """The next events are about to be sent already."""
+    owed: dict[int, Envelope] = {}
+    """Events that answer requests of its own, by number, as it is to see them."""
 
 
 class Member:

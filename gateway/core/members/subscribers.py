@@ -9,7 +9,7 @@ each reader is sent it under its own tag.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from gateway.auth.permissions import Role
 from gateway.core.delivery.fanout import Encoder, FanoutGroup
 from gateway.core.members.member import Member, Reply
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Delta, Presence
+from gateway.protocol.messages import Delta, Presence, View
 from gateway.text import languages
 
 NAMED = 100
@@ -60,6 +60,10 @@ class Subscribers:
             return languages.match(tag, self._targets) or tag
         except ValueError:  # not a tag: a client may cancel any string
             return tag
+
+    def serving(self, tags: Iterable[str]) -> list[tuple[str, str]]:
+        """Return each tag with the language that serves it."""
+        return [(tag, self.served_by(tag)) for tag in tags]
 
     def join(self, member: Member) -> None:
         """Add a member."""
@@ -141,7 +145,7 @@ class Subscribers:
             if delta.draft is not None and not group.live:
                 if not (delta.add or delta.reset):
                     continue
-                shown = without_draft(delta)
+                shown = shown_in("stable", delta)
             if group.tag != lang:
                 shown = replace(shown, lang=group.tag)
             group.show(shown, now)
@@ -149,8 +153,8 @@ class Subscribers:
     def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
         """Send one reader what was shown of a caption so far, as its view shows it."""
         if member.view != "final" and member.catch_up is None:
-            shown = delta if member.view == "live" else without_draft(delta)
-            member.outbox.push(Envelope(shown).for_language(tag), now)
+            shown = Envelope(shown_in(member.view, delta))
+            member.outbox.push(shown.for_language(tag), now)
 
     def presence(self) -> Presence:
         """Return the number of readers of each language, and the first speakers by name."""
@@ -201,14 +205,6 @@ class Subscribers:
             self._until[lang] = now + self._linger
 
 
-def without_draft(delta: Delta) -> Delta:
-    """Return a delta as it is for readers that are shown no drafts."""
-    return Delta(
-        id=delta.id,
-        rev=delta.rev,
-        lang=delta.lang,
-        add=delta.add,
-        reset=delta.reset,
-        n=delta.n,
-        speaker=delta.speaker,
-    )
+def shown_in(view: View, delta: Delta) -> Delta:
+    """Return a delta as readers with a view are sent it: only the live view has drafts."""
+    return delta if view == "live" else replace(delta, draft=None)

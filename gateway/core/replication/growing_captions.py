@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gateway.core.delivery.waiting_frames import merge
 from gateway.core.history.event_log import Durable
 from gateway.protocol.messages import Cancelled, Delta, Edited, Failed, Final, Retracted
 
@@ -31,24 +32,11 @@ class GrowingCaptions:
         translation, whose gateway has died.
         """
         key = (delta.id, delta.lang)
-        before = None if delta.reset else self._shown.get(key)
+        before = self._shown.get(key)
         if before is None and not delta.reset:
             delta = replace(delta, reset=True)
-        stable = delta.add if before is None else before.add + delta.add
-        draft = delta.draft
-        if draft is None and before is not None:
-            draft = before.draft
-        speaker = delta.speaker or (before.speaker if before is not None else None)
-        self._shown[key] = Delta(
-            id=delta.id,
-            rev=delta.rev,
-            lang=delta.lang,
-            add=stable,
-            draft=draft,
-            reset=True,
-            n=delta.n,
-            speaker=speaker,
-        )
+        # A text that begins anew has nothing of the one before, not even its draft.
+        self._shown[key] = delta if before is None or delta.reset else merge(before, delta)
         return delta
 
     def end(self, event: Durable) -> None:

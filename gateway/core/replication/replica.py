@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from gateway.core.base.translation_context import TranslationContext
 from gateway.core.delivery.fanout import Encoder
 from gateway.core.history.event_log import EventLog
 from gateway.core.history.log_view import LogView
 from gateway.core.members.member import Member, Reply
-from gateway.core.members.subscribers import Subscribers, without_draft
+from gateway.core.members.subscribers import Subscribers, shown_in
 from gateway.core.replication.growing_captions import GrowingCaptions
 from gateway.core.replication.messages import (
     Addressed,
@@ -70,19 +72,17 @@ MOVED = "This room goes on in another process; connect again."
 """Reason of the close of a socket whose requests may be lost."""
 
 
-class _Requests:
-    """The requests of one member. ``waiting`` are those without an answer, by number.
+class _Requests(msgspec.Struct, eq=False):
+    """The requests of one member."""
 
-    ``sent`` is the number of the last one that was sent to an authority, and ``inflight`` are the
-    utterances that it has in flight.
-    """
-
-    __slots__ = ("asked", "inflight", "sent", "waiting")
-
-    def __init__(self) -> None:
-        self.asked = self.sent = 0
-        self.waiting: dict[int, tuple[Request, tuple[str, ...] | None]] = {}
-        self.inflight: tuple[str, ...] = ()
+    asked: int = 0
+    """Number of the last one."""
+    sent: int = 0
+    """Number of the last one that was sent to an authority."""
+    waiting: dict[int, tuple[Request, tuple[str, ...] | None]] = {}
+    """Requests without an answer, by number, with the languages that the member may read."""
+    inflight: tuple[str, ...] = ()
+    """Utterances of the member that have not ended."""
 
     @property
     def unanswered(self) -> bool:
@@ -245,9 +245,9 @@ class Replica:
         if view == "final":
             return []
         return [
-            Envelope(delta if view == "live" else without_draft(delta)).for_language(tag)
-            for tag in tags
-            for delta in self._growing.of(self.subscribers.served_by(tag))
+            Envelope(shown_in(view, delta)).for_language(tag)
+            for tag, lang in self.subscribers.serving(tags)
+            for delta in self._growing.of(lang)
         ]
 
     # --- requests -------------------------------------------------------------------------------

@@ -6,9 +6,7 @@ Owns: which of them are sent, and under which language tags. Must not know: the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
-from msgspec.structs import replace
+from collections.abc import Iterable
 
 from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.captions.captioner import Captioner
@@ -42,14 +40,14 @@ class Snapshots:
         """Return snapshots of the utterances that have an unfinished caption in one of ``tags``."""
         if view == "final":
             return []
-        tagged = self._served(tags)
+        tagged = self._subscribers.serving(tags)
         found = []
         for utterance in self._in_progress():
             read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
             captions = [(tag, caption) for tag, caption in read if caption is not None]
             if any(not caption.state.ended for _, caption in captions):
                 lines = tuple(_line(tag, caption, view) for tag, caption in captions)
-                found.append(Envelope(replace(_snapshot(utterance, langs=()), lines=lines)))
+                found.append(Envelope(_snapshot(utterance, lines)))
         return found
 
     def growing(self, lang: str) -> list[Delta]:
@@ -71,9 +69,13 @@ class Snapshots:
 
         :param permissions: permissions of the reader, to whom other languages are not shown
         """
-        found = _snapshot(self._utterances.known(id))
-        lines = tuple(line for line in found.lines if permissions.can_read(line.lang))
-        return replace(found, lines=lines, ref=ref)
+        utterance = self._utterances.known(id)
+        lines = tuple(
+            _line(lang, caption, "live")
+            for lang, caption in sorted(utterance.captions.items())
+            if permissions.can_read(lang)
+        )
+        return _snapshot(utterance, lines, ref)
 
     def finished(self, tags: dict[str, str], most: int) -> list[Envelope]:
         """Return the final captions of the last ``most`` utterances, newest first.
@@ -86,14 +88,10 @@ class Snapshots:
                 caption = utterance.captions.get(served)
                 if caption is not None and caption.state is CaptionState.FINAL:
                     lines = (_line(tag, caption, "live"),)
-                    found.append(Envelope(replace(_snapshot(utterance, langs=()), lines=lines)))
+                    found.append(Envelope(_snapshot(utterance, lines)))
         return found
 
     # --- inside ---------------------------------------------------------------------------------
-
-    def _served(self, tags: Iterable[str]) -> list[tuple[str, str]]:
-        """Return each tag with the language that serves it."""
-        return [(tag, self._subscribers.served_by(tag)) for tag in tags]
 
     def _in_progress(self) -> list[Utterance]:
         """Return the utterances that captions are being made of, in order of their begin.
@@ -107,7 +105,7 @@ class Snapshots:
         return sorted(utterances, key=lambda utterance: utterance.ord)
 
 
-def _snapshot(utterance: Utterance, langs: Collection[str] | None = None) -> Snapshot:
+def _snapshot(utterance: Utterance, lines: tuple[Line, ...], ref: str | None = None) -> Snapshot:
     return Snapshot(
         id=utterance.id,
         rev=utterance.rev,
@@ -115,12 +113,9 @@ def _snapshot(utterance: Utterance, langs: Collection[str] | None = None) -> Sna
         lang=utterance.lang,
         text=utterance.text,
         final=utterance.final,
+        lines=lines,
         speaker=utterance.speaker,
-        lines=tuple(
-            _line(lang, caption, "live")
-            for lang, caption in sorted(utterance.captions.items())
-            if langs is None or lang in langs
-        ),
+        ref=ref,
     )
 
 

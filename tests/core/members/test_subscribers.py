@@ -9,7 +9,7 @@ import pytest
 from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.members.member import Member
-from gateway.core.members.subscribers import NAMED, Subscribers, without_draft
+from gateway.core.members.subscribers import NAMED, Subscribers, shown_in
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
@@ -195,7 +195,7 @@ def test_each_view_is_shown_its_part_of_what_grows() -> None:
         room.show(change, NOW)
         live, stable, ended = (heard(each) for each in members)
         assert live == [change]
-        assert stable == ([without_draft(change)] if change.add else [])
+        assert stable == ([shown_in("stable", change)] if change.add else [])
         assert ended == []
     room.show(delta(draft="Tag", reset=True), NOW)
     assert heard(members[1]) == [delta(reset=True)]
@@ -238,7 +238,7 @@ def test_a_new_reader_is_shown_a_caption_as_its_view_has_it() -> None:
 
 
 def test_a_settled_delta_has_no_draft() -> None:
-    assert without_draft(delta("gu", "ten", reset=True)) == delta("gu", reset=True)
+    assert shown_in("stable", delta("gu", "ten", reset=True)) == delta("gu", reset=True)
 
 
 # --- presence -----------------------------------------------------------------------------------
