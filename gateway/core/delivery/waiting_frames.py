@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from sys import getsizeof
 
+import msgspec
+
 from gateway.limits import memory
 from gateway.protocol.messages import Delta
 
@@ -27,22 +29,19 @@ class ShedStage(enum.Enum):
     DURABLE = "durable"  # no deltas
 
 
-class DeliveryCounters:
+class DeliveryCounters(msgspec.Struct, eq=False):
     """The fate of the frames of many sockets, counted since the start."""
 
-    __slots__ = ("deltas", "drafts", "lags", "merged", "slow")
-
-    def __init__(self) -> None:
-        self.merged = 0
-        """Deltas that were merged into a later one, or that an end made void."""
-        self.drafts = 0
-        """Drafts that were dropped."""
-        self.deltas = 0
-        """Deltas that were dropped."""
-        self.lags = 0
-        """``lag`` events."""
-        self.slow = 0
-        """Sockets closed with 4008."""
+    merged: int = 0
+    """Deltas that were merged into a later one, or that an end made void."""
+    drafts: int = 0
+    """Drafts that were dropped."""
+    deltas: int = 0
+    """Deltas that were dropped."""
+    lags: int = 0
+    """``lag`` events."""
+    slow: int = 0
+    """Sockets closed with 4008."""
 
 
 def merge(older: Delta, newer: Delta) -> Delta:

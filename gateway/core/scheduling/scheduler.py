@@ -16,14 +16,16 @@ from __future__ import annotations
 import enum
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.core.scheduling.overload import BYTES, OverloadMonitor
-from gateway.job import Job, Priority
+from gateway.job import Job, Priority, RecognitionJob
 
+AnyJob = Job | RecognitionJob
+"""A job with a room and a tenant, between which the turns are shared."""
 Pair = tuple[str, str]
 """Source and target language of a job."""
 
@@ -97,22 +99,6 @@ class Shares:
         self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
 
 
-class Waiting(Protocol):
-    """A job that waits, with the keys of fairness."""
-
-    @property
-    def id(self) -> str:
-        """Unique id."""
-
-    @property
-    def room(self) -> str:
-        """Room of the job."""
-
-    @property
-    def tenant(self) -> str:
-        """Tenant of the room."""
-
-
 class JobTurns:
     """Ids of waiting jobs of one priority, in the order in which they are to run."""
 
@@ -124,7 +110,7 @@ class JobTurns:
     def __iter__(self) -> Iterator[str]:
         return (id for rooms in self._waiting.values() for ids in rooms.values() for id in ids)
 
-    def add(self, job: Waiting) -> None:
+    def add(self, job: AnyJob) -> None:
         """Queue a job behind the others of its room."""
         rooms = self._waiting.get(job.tenant)
         if rooms is None:
@@ -136,7 +122,7 @@ class JobTurns:
             self._rooms[job.tenant].join(job.room)
         rooms[job.room].append(job.id)
 
-    def remove(self, job: Waiting) -> None:
+    def remove(self, job: AnyJob) -> None:
         """Remove a job from the queue."""
         self._waiting[job.tenant][job.room].remove(job.id)
         self._tidy(job.tenant, job.room)

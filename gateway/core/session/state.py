@@ -31,32 +31,19 @@ class SessionEvent(enum.Enum):
 
 _S, _E = SessionState, SessionEvent
 
+_ANY = {
+    _E.DRAIN: _S.DRAINING,
+    _E.DISMISS: _S.DISMISSED,
+    _E.BYE: _S.LEAVING,
+    _E.CLOSE: _S.CLOSED,
+}
+
 SESSION_TRANSITIONS: Table[SessionState, SessionEvent] = {
-    _S.OPEN: {
-        _E.DRAIN: _S.DRAINING,
-        _E.DISMISS: _S.DISMISSED,
-        _E.BYE: _S.LEAVING,
-        _E.CLOSE: _S.CLOSED,
-    },
-    _S.DRAINING: {
-        _E.DRAIN: _S.DRAINING,
-        _E.DISMISS: _S.DISMISSED,
-        _E.BYE: _S.LEAVING,
-        _E.CLOSE: _S.CLOSED,
-    },
-    _S.DISMISSED: {
-        _E.DRAIN: _S.DISMISSED,
-        _E.DISMISS: _S.DISMISSED,
-        _E.BYE: _S.LEAVING,
-        _E.CLOSE: _S.CLOSED,
-    },
+    _S.OPEN: _ANY,
+    _S.DRAINING: _ANY,
+    _S.DISMISSED: _ANY | {_E.DRAIN: _S.DISMISSED},
     # A client that has said `bye` may say it again, and leaves whatever the server does.
-    _S.LEAVING: {
-        _E.DRAIN: _S.LEAVING,
-        _E.DISMISS: _S.LEAVING,
-        _E.BYE: _S.LEAVING,
-        _E.CLOSE: _S.CLOSED,
-    },
+    _S.LEAVING: dict.fromkeys(_ANY, _S.LEAVING) | {_E.CLOSE: _S.CLOSED},
     # The server may drain sessions whose sockets are closed but not forgotten yet.
-    _S.CLOSED: {_E.DRAIN: _S.CLOSED, _E.DISMISS: _S.CLOSED, _E.CLOSE: _S.CLOSED},
+    _S.CLOSED: dict.fromkeys((_E.DRAIN, _E.DISMISS, _E.CLOSE), _S.CLOSED),
 }

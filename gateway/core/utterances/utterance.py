@@ -23,6 +23,8 @@ in the reader's language.
 
 from __future__ import annotations
 
+import msgspec
+
 from gateway.core.base.transitions import next_state
 from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.core.utterances.caption_state import CAPTION_TRANSITIONS, CaptionEvent, CaptionState
@@ -349,56 +351,39 @@ class Caption:
         )
 
 
-class Utterance:
+class Utterance(msgspec.Struct, eq=False):
     """A text that one speaker says, through its revisions; or one part of a long text."""
 
-    __slots__ = (
-        "at",
-        "author",
-        "began",
-        "cancelled",
-        "captions",
-        "final",
-        "grown",
-        "id",
-        "lang",
-        "ord",
-        "retracted",
-        "rev",
-        "root",
-        "seq",
-        "speaker",
-        "t0",
-        "t1",
-        "text",
-        "turn",
-    )
+    id: str
+    ord: int
+    author: str
+    began: float = 0.0
+    """Time of its begin, in seconds."""
+    at: float = 0.0
+    """Time of its end; of its begin while it grows."""
+    root: str = ""
+    """Id of the first part, under which the client says all of them."""
+    seq: int = 0
+    """Number of the first event about it in the log; 0 while there is none."""
+    rev: int = 0
+    text: str = ""
+    """Text to translate: of a growing utterance as much as is agreed."""
+    turn: int = 0
+    """Number of `text`, which rises with every change of it."""
+    lang: str = ""
+    grown: bool = False
+    """True if it was spoken in several revisions."""
+    final: bool = False
+    cancelled: bool = False
+    retracted: bool = False
+    speaker: str | None = None
+    t0: float | None = None
+    t1: float | None = None
+    captions: dict[str, Caption] = {}
 
-    def __init__(self, id: str, ord: int, author: str, now: float = 0.0) -> None:
-        self.id = id
-        self.root = id
-        """Id of the first part, under which the client says all of them."""
-        self.ord = ord
-        self.seq = 0
-        """Number of the first event about it in the log; 0 while there is none."""
-        self.author = author
-        self.rev = 0
-        self.text = ""
-        """Text to translate: of a growing utterance as much as is agreed."""
-        self.turn = 0
-        """Number of `text`, which rises with every change of it."""
-        self.lang = ""
-        self.grown = False
-        """True if it was spoken in several revisions."""
-        self.final = False
-        self.cancelled = False
-        self.retracted = False
-        self.began = self.at = now
-        """Times of its begin and of its end, in seconds."""
-        self.speaker: str | None = None
-        self.t0: float | None = None
-        self.t1: float | None = None
-        self.captions: dict[str, Caption] = {}
+    def __post_init__(self) -> None:
+        self.root = self.root or self.id
+        self.at = self.at or self.began
 
     def __repr__(self) -> str:
         return f"<Utterance {self.id} rev {self.rev} {'final' if self.final else 'growing'}>"
