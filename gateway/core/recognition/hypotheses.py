@@ -32,7 +32,7 @@ SHORTENED = 0.5
 def is_sentence_end(text: str) -> bool:
     """Tell whether a text ends like a sentence. An ellipsis ends like speech that was cut off."""
     text = text.rstrip().rstrip(_QUOTES)
-    return text[-1:] in _ENDS and not text.endswith("..") if text else False
+    return text[-1:] in _ENDS and not text.endswith("..")
 
 
 class Hypotheses:

@@ -474,7 +474,7 @@ class SpeechStream:
             return  # nobody has seen anything of it
         # Corrections may drop the last word, but times never go back.
         t1 = max(words[-1].end if words else t1, t1)
-        lang = turn.language.decided or (self.langs[0] if len(self.langs) == 1 else "")
+        lang = turn.language.decided
         turn.shown = Heard(
             utterance=turn.number,
             text=text,

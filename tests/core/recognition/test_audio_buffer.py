@@ -30,3 +30,12 @@ def test_frames_keep_their_numbers_whatever_was_dropped(
     assert buffer.voiced(start, end) == sum(voice[n] for n in kept)
     last = max((n + 1 for n in kept if voice[n]), default=start)
     assert buffer.voice_end(start, end) == last
+
+
+def test_the_last_voice_is_looked_for_between_two_frames_only() -> None:
+    buffer = AudioBuffer()
+    for voiced in (True, True, False, True, False, True):
+        buffer.append(bytes(FRAME_BYTES), voiced)
+    buffer.drop(1)
+    assert [buffer.voice_end(1, end) for end in (6, 5, 3)] == [6, 4, 2]
+    assert buffer.voice_end(2, 3) == 2  # it has none

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.recognition.endpointing import (
+    VOICE_OFF,
+    VOICE_ON,
     VOICE_TRANSITIONS,
     Endpointer,
     VoiceEvent,
@@ -67,3 +69,21 @@ def test_any_probabilities_make_legal_changes_only(probabilities: list[float]) -
     state = VoiceState.SILENT
     for event in found:
         state = VOICE_TRANSITIONS[state][event]
+
+
+def test_every_beginning_of_speech_takes_three_frames() -> None:
+    end = [0.1] * frames(TIMING.pause)
+    begins = [
+        frame for frame, event in events([0.9] * 3 + end + [0.9] * 3) if frame in (2, 5 + len(end))
+    ]
+    assert begins == [2, 5 + len(end)]
+
+
+def test_a_frame_without_voice_takes_back_one_frame_of_a_beginning() -> None:
+    assert events([0.9, 0.9, 0.1, 0.9]) == []
+    assert events([0.9, 0.9, 0.1, 0.9, 0.9]) == [(4, VoiceEvent.BEGIN)]
+
+
+def test_a_probability_at_a_threshold_is_voice() -> None:
+    assert [event for _, event in events([VOICE_ON] * 3)] == [VoiceEvent.BEGIN]
+    assert [event for _, event in events([0.9] * 3 + [VOICE_OFF] * 50)] == [VoiceEvent.BEGIN]

@@ -6,7 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.recognition.guards import (
+    CLEAR,
+    CLEAR_VOICE,
     COPIES,
+    DOUBTFUL,
+    FASTEST,
+    HOPELESS,
+    INSTANT,
+    LATE,
+    NO_SPEECH,
+    PHANTOM_LENGTH,
+    REPETITIVE,
+    SLACK,
     credible,
     without_echoes,
     without_repetitions,
@@ -109,3 +120,52 @@ def test_copies_of_the_last_words_that_take_no_time_are_dropped() -> None:
     assert without_echoes(said + other) == said + other
     result = Recognised(words=said + echo)
     assert credible(result, 1.6, 1.6) == said
+
+
+def test_a_doubt_at_a_threshold_is_no_doubt_yet() -> None:
+    for doubts in (
+        {"no_speech": NO_SPEECH, "log_probability": DOUBTFUL - 0.1},
+        {"no_speech": NO_SPEECH + 0.1, "log_probability": DOUBTFUL},
+        {"log_probability": HOPELESS},
+    ):
+        assert heard("we meet", **doubts) == "we meet", doubts
+    assert heard("Thank you.", CLEAR_VOICE, log_probability=CLEAR) == "Thank you."
+    assert heard("no " * 10, compression=REPETITIVE) == ("no " * 10).strip()
+
+
+def test_the_letters_that_a_mouth_can_speak_are_counted_exactly() -> None:
+    letters = int(SLACK + FASTEST * 0.5)
+    assert heard("a" * letters, 0.5) and not heard("a" * (letters + 1), 0.5)
+    assert heard("面" * (letters // 3), 0.5) and not heard("面" * (letters // 3 + 1), 0.5)
+
+
+def test_a_text_of_sixty_letters_is_short_enough_for_the_end_of_a_film() -> None:
+    text = "thanks for watching " + "a" * (PHANTOM_LENGTH - 20)
+    assert heard(text, 6.0) == "" and heard(text + "a", 6.0) == text + "a"
+
+
+def test_a_word_may_begin_a_little_behind_the_last_voice() -> None:
+    said = Word(" we", 0.5 + LATE, 1.3)
+    assert credible(Recognised(words=(said,)), 0.5, 0.5) == (said,)
+
+
+def test_an_echo_may_be_one_word_or_all_that_was_said() -> None:
+    said = words("no matter.")
+    for echoed in (said, said[1:]):
+        echo = tuple(Word(word.text, 0.8, 0.8) for word in echoed)
+        assert without_echoes(said + echo) == said
+
+
+def test_people_who_repeat_themselves_make_no_echo() -> None:
+    instant = Word(" well", 0.8, 0.8)
+    said = (*words("oh my"), instant, *words("no matter. no matter.", 0.8))
+    assert without_echoes(said) == said
+    short = (Word(" no", -1.0, -0.5), Word(" no", 0.0, INSTANT))
+    assert without_echoes(short) == short
+
+
+def test_the_longest_phrase_whose_repetition_is_found_has_ten_words() -> None:
+    ten = "a b c d e f g h i j "
+    assert without_repetitions(words(ten * (COPIES + 1))) == words(ten)
+    eleven = words((ten + "k ") * (COPIES + 1))
+    assert without_repetitions(eleven) == eleven

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.recognition.hypotheses import Hypotheses, is_sentence_end
+from gateway.core.recognition.hypotheses import REACH, Hypotheses, is_sentence_end
+from gateway.job import Word
 from gateway.text import units
 from tests.core.recognition.speech import words
 
@@ -100,6 +101,7 @@ def test_the_rest_of_a_split_continues_as_another_utterance() -> None:
     hypotheses.settle(3)
     rest = hypotheses.split()
     assert (hypotheses.text, rest.text, rest.agreed) == ("we meet again.", "On Monday", 2)
+    assert hypotheses.agreed == 0
 
 
 def test_skipped_words_are_settled() -> None:
@@ -128,11 +130,51 @@ def test_words_without_spaces_are_joined_as_they_come() -> None:
         ("Yes", False),
         ("Yes...", False),
         ("Yes,", False),
+        ("Yes. ", True),
         ("", False),
     ],
 )
 def test_the_end_of_a_sentence(text: str, ends: bool) -> None:
     assert is_sentence_end(text) is ends
+
+
+def test_words_never_begin_before_the_cut_or_the_word_before() -> None:
+    hypotheses = Hypotheses(1.0)
+    hypotheses.add((*words("a b", 0.5), Word(" c", 1.2, 1.1)))
+    times = [(word.start, word.end) for word in hypotheses.words]
+    assert times == [(1.0, 1.0), (1.0, 1.3), (1.3, 1.3)]
+
+
+def test_a_word_that_is_heard_again_may_begin_at_the_end_of_the_reach() -> None:
+    hypotheses = Hypotheses(0.0)
+    for _ in range(2):
+        hypotheses.add(words("we meet again. On", per_word=0.5))
+    assert hypotheses.settle(3) == 1.5
+    hypotheses.add(words("again. On", 1.5 + REACH))
+    assert hypotheses.text == "we meet again. On"
+
+
+def test_only_a_hypothesis_of_all_speech_replaces_agreed_words() -> None:
+    hypotheses = heard("we meet again", "we meet again", "we met again")
+    hypotheses.finish()
+    assert hypotheses.text == "we meet again"
+
+
+def test_a_sentence_may_end_where_the_settled_audio_ends_but_not_at_the_cut() -> None:
+    hypotheses = heard(*2 * ["we meet. Again"])
+    assert hypotheses.place(0.8, forced=False) == 2
+    assert hypotheses.place(9.0, forced=False) == 2  # however early it is
+    assert hypotheses.settle(3) and hypotheses.agreed == 0
+    squeezed = Hypotheses(1.0)
+    for _ in range(2):
+        squeezed.add(words("a. b", 0.2))
+    assert squeezed.place(9.0, forced=False) == 0
+
+
+def test_a_forced_place_is_never_in_the_first_half() -> None:
+    hypotheses = Hypotheses(0.0)
+    hypotheses.add(words("a", 2.0) + words("b c d e f", 3.6))
+    assert hypotheses.place(6.0, forced=True) == 6
 
 
 TEXTS = st.lists(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.recognition.language_choice import LanguageChoice
+from gateway.core.recognition.language_choice import ENOUGH, STAY, SWITCH, LanguageChoice
 
 
 def test_one_language_needs_no_choice() -> None:
@@ -65,6 +65,27 @@ def test_the_end_decides_for_the_last_language_or_the_one_detected() -> None:
     choice.hear("en", 0.6, 3.0)
     assert not choice.settle() and choice.decided == "de"
     choice = LanguageChoice(("de", "en"), "")
+    choice.hear("en", 0.6, 3.0)
+    assert choice.settle() and choice.decided == "en"
+
+
+def test_a_language_at_a_threshold_is_believed() -> None:
+    assert LanguageChoice(("de", "en"), "de").hear("de", STAY, 0.5)
+    assert LanguageChoice(("de", "en"), "de").hear("en", SWITCH, ENOUGH)
+    choice = LanguageChoice(("de", "en"), "de")
+    assert not choice.hear("en", 0.6, ENOUGH) and choice.hear("en", 0.6, ENOUGH)
+    choice = LanguageChoice(("de", "en"), "de")
+    choice.hear("en", SWITCH, 1.0)
+    assert choice.settle() and choice.decided == "en"
+
+
+def test_the_end_decides_for_the_first_language_if_none_was_detected() -> None:
+    choice = LanguageChoice(("de", "en"), "")
+    assert not choice.settle() and choice.decided == "de"
+
+
+def test_the_end_never_decides_for_a_last_language_that_is_not_allowed_any_more() -> None:
+    choice = LanguageChoice(("fr", "en"), "de")
     choice.hear("en", 0.6, 3.0)
     assert choice.settle() and choice.decided == "en"
 

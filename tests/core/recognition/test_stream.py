@@ -31,6 +31,7 @@ def test_silence_asks_for_nothing() -> None:
     one.hush(100)
     assert (one.jobs, one.heard, one.stream.idle) == ([], [], True)
     assert one.stream.settled == pytest.approx(100, abs=0.1)
+    assert one.stream.lost == 0
 
 
 def test_a_growing_utterance_is_heard_again_and_again_and_ends_at_a_pause() -> None:
@@ -280,6 +281,7 @@ def test_reset_withdraws_what_is_not_final() -> None:
     one.job = None
     one.note(one.stream.reset())
     assert one.finals == [""] and one.stream.idle
+    assert one.heard[-1].words == ()
     one.say(1.0)
     one.answer("anew")
     assert one.heard[-1].utterance == 2
@@ -320,6 +322,8 @@ def test_long_voice_without_words_is_left_behind() -> None:
     one.say(21.0)
     one.answer("")
     assert one.stream.settled == pytest.approx(TIMING.longest - 1.0, abs=0.1)
+    one.answer("we meet")
+    assert one.texts == ["we meet"]
 
 
 def test_a_very_long_utterance_may_end_with_all_of_its_words() -> None:
