@@ -53,7 +53,6 @@ from gateway.protocol.messages import (
     Final,
     Retracted,
     Say,
-    ServerMessage,
     Source,
 )
 
@@ -94,20 +93,24 @@ class Feed:
     def grown(self, delta: Delta) -> None:
         """Send more text of a caption. The first has a ``reset``, see `GrowingCaptions.grow`."""
         delta = self._growing.grow(delta)
-        self._emit(Grown(self._next(), Frames.of(Envelope(delta), self.codecs)))
+        self.send(Grown, Frames.of(Envelope(delta), self.codecs))
 
     def told(self, envelope: Envelope) -> None:
         """Send an event to everybody."""
-        self._emit(Told(self._next(), Frames.of(envelope, self.codecs)))
+        self.send(Told, Frames.of(envelope, self.codecs))
 
-    def addressed(self, member: str, event: ServerMessage) -> None:
-        """Send an event to one member."""
-        self._emit(Addressed(self._next(), member, event))
+    def send(self, kind: Callable[..., FeedMessage], *fields: object) -> None:
+        """Send a message that no log keeps."""
+        self._emit(kind(self._next(), *fields))
+
+    def ended(self) -> None:
+        """Report the end of the room."""
+        self.send(Ended)
 
     def answered(self, member: RemoteMember) -> None:
         """Report how far a member's requests were answered, and what it has in flight."""
         inflight = tuple(sorted(member.inflight))
-        self._emit(Answered(self._next(), member.id, member.asked, inflight))
+        self.send(Answered, member.id, member.asked, inflight)
 
     def greeted(self, message: Present, members: Sequence[RemoteMember], room: Room) -> None:
         """Answer a replica with the state of the room."""
@@ -116,19 +119,7 @@ class Feed:
         inflight = {one.id: tuple(sorted(one.inflight)) for one in members if one.inflight}
         place = (message.gateway, self.term, self._log.epoch, self.began)
         state = (growing, inflight, message.introduction, room.degraded)
-        self._emit(Greeted(self._next(), *place, *state))
-
-    def unheard(self, gateway: str) -> None:
-        """Ask a replica to introduce itself anew."""
-        self._emit(Unheard(self._next(), gateway))
-
-    def replaced(self, gateway: str, member: str) -> None:
-        """Report that a member has another socket by now."""
-        self._emit(Replaced(self._next(), gateway, member))
-
-    def ended(self) -> None:
-        """Report the end of the room."""
-        self._emit(Ended(self._next()))
+        self.send(Greeted, *place, *state)
 
     def _next(self) -> int:
         self._number += 1
@@ -189,7 +180,7 @@ class _RemoteOutbox(Outbox):
 
     def push(self, envelope: Envelope, now: float) -> None:
         """Send an event to the member."""
-        self._feed.addressed(self._member, envelope.message)
+        self._feed.send(Addressed, self._member, envelope.message)
 
     def fits(self, envelopes: object) -> bool:
         """Return True: the replica checks what fits."""
@@ -263,7 +254,7 @@ class Authority(Room):
         if message.term != self.feed.term:
             return
         if gateway not in self._gateways:
-            self.feed.unheard(gateway)
+            self.feed.send(Unheard, gateway)
             return
         if isinstance(message, Joined):
             self._enter(gateway, message.member, now)
@@ -279,7 +270,6 @@ class Authority(Room):
             case Wanted():
                 member.welcomed = message.welcomed
                 self.want(member, message.langs, message.view, now, most=message.most)
-                member.welcomed = True
             case Asked():  # pragma: no branch: there is no other
                 self._ask(member, message, now)
 
@@ -295,8 +285,11 @@ class Authority(Room):
 
     def erased(self, retracted: Retracted) -> list[Decided]:
         """Return the events of an utterance whose texts were just erased."""
-        mine = [one for one in self.log.entries() if getattr(one.event, "ord", 0) == retracted.ord]
-        texts = [one for one in mine if isinstance(one.event, Source | Final | Edited)]
+        texts = [
+            entry
+            for entry in self.log.entries()
+            if isinstance(entry.event, Source | Final | Edited) and entry.event.ord == retracted.ord
+        ]
         return as_written(self.log, texts, self.feed.began)
 
     def resume_feed(self) -> None:
@@ -317,7 +310,7 @@ class Authority(Room):
     def _enter(self, gateway: str, state: MemberState, now: float) -> RemoteMember:
         before = self.subscribers.members.get(state.id)
         if isinstance(before, RemoteMember):
-            self.feed.replaced(before.gateway, before.id)
+            self.feed.send(Replaced, before.gateway, before.id)
             self.disconnect(before, now)
         self.use_tenant(state.tenant)
         member = RemoteMember(state, gateway, self.feed, self.limits)
@@ -338,8 +331,7 @@ class Authority(Room):
             member = known or self._enter(gateway, state, now)
             member.asked = state.asked
             if known is None or (member.langs, member.view) != (state.langs, state.view):
-                self.want(member, state.langs, state.view, now, most=None)
-            member.welcomed = True
+                self.want(member, state.langs, state.view, now)
         self.feed.greeted(message, self._members(gateway), self)
 
     def _ask(self, member: RemoteMember, message: Asked, now: float) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.auth.permissions import Permissions
-from gateway.core.replication.messages import Asked, Left
+from gateway.auth.permissions import Permissions, Role
+from gateway.core.replication.messages import Asked, Left, Told, decode_feed
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
-from gateway.protocol.messages import Error, Presence, Say, Snapshot
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import Degraded, Error, Presence, Retracted, Say, Snapshot
 from tests.support.fleet import FleetMeeting
 from tests.support.meeting import names, one, only
 from tests.support.typed import current
@@ -32,7 +33,8 @@ def test_new_text_is_refused_while_too_much_is_unwritten() -> None:
     peer = room.enter("de", gateway="g2")
     peer.say("good", id="x", final=False)
     room.full = True
-    assert one(Error, peer.say("more", id="y", ref="r")).code == ErrorCode.BUSY
+    refusal = one(Error, peer.say("more", id="y", ref="r"))
+    assert (refusal.code, refusal.id, refusal.ref) == (ErrorCode.BUSY, "y", "r")
     assert "source" in names(peer.say("good day", id="x"))
 
 
@@ -82,7 +84,7 @@ def test_a_gateway_tells_who_has_left_while_it_was_out_of_step() -> None:
     room.act()
     members = room.room.subscribers.members
     assert set(members) == {second.session.id}
-    assert members[second.session.id].langs == ("es",)
+    assert (members[second.session.id].langs, members[second.session.id].view) == (("es",), "final")
 
 
 def test_a_snapshot_has_the_languages_that_the_member_may_read() -> None:
@@ -102,4 +104,75 @@ def test_jobs_use_the_share_of_the_first_tenant() -> None:
     room.gateways["g3"].replica.use_tenant("other")
     room.enter("de", gateway="g3")
     peer.say("good")
-    assert room.job("de").tenant == "acme"
+    assert (room.job("de").tenant, room.job("de").room) == ("acme", "meeting")
+
+
+def test_a_gateway_that_introduces_itself_again_keeps_its_members_and_their_work() -> None:
+    room = FleetMeeting()
+    speaker = room.enter("de", gateway="g2")
+    speaker.say("good", id="x", final=False)
+    replica, members = room.gateways["g2"].replica, room.room.subscribers.members
+    known = members[speaker.session.id]
+    replica.introduce()
+    room.act()
+    assert members[speaker.session.id] is known
+    assert speaker.session.member.inflight == {"x"}
+    assert speaker.session.outbox.closing is None
+    assert "source" in names(speaker.say("good day", id="x"))
+
+
+def test_work_that_ended_while_a_gateway_was_out_of_step_is_over_after_its_introduction() -> None:
+    room = FleetMeeting()
+    speaker = room.enter("de", gateway="g2")
+    speaker.say("good", id="x")
+    replica = room.gateways["g2"].replica
+    replica.greeted = False
+    room.finish_all()
+    assert speaker.session.member.inflight == {"x"}
+    replica.introduce()
+    room.act()
+    assert speaker.session.member.inflight == set()
+
+
+def test_a_reader_in_another_gateway_is_shown_as_many_finished_captions_as_it_asks_for() -> None:
+    room = FleetMeeting()
+    speaker = room.enter("de", gateway="g1")
+    for id in ("x", "y"):
+        speaker.say("good", id=id)
+        room.finish_all()
+    reader = room.enter("fr", gateway="g2")
+    found = only(Snapshot, reader.send("want", langs=["fr", "de"], view="stable", backfill=1))
+    assert [event.id for event in found] == ["y"]
+    assert room.room.subscribers.members[reader.session.id].view == "stable"
+
+
+def test_a_moderator_and_the_names_of_speakers_count_in_all_gateways() -> None:
+    room = FleetMeeting(limits=Limits(presence_s=0.0))
+    speaker = room.enter("de", gateway="g1", speaker="Ann")
+    moderator = room.enter("de", gateway="g2", role=Role.MODERATE, speaker="Bo")
+    room.wait(1.0)
+    assert only(Presence, speaker.events())[-1].speakers == ("Ann", "Bo")
+    speaker.say("good", id="x")
+    assert one(Retracted, moderator.send("retract", id="x")).id == "x"
+
+
+def test_the_authority_forgets_captions_that_have_ended() -> None:
+    room = FleetMeeting()
+    room.enter("de", "fr", gateway="g1").say("good")
+    room.finish_all()
+    assert len(room.authority.feed._growing) == 0
+
+
+def test_a_codec_is_encoded_while_somebody_reads_it() -> None:
+    room = FleetMeeting()
+    room.enter("de", gateway="g1")
+    first, second = (room.enter("de", gateway="g2", codec=Codec.MSGPACK) for _ in range(2))
+    codecs = []
+    for leaving in (None, first, second):
+        if leaving is not None:
+            leaving.close()
+        room.room.degrade(Degraded(partials="off"), room.now)
+        told = next(m for m in map(decode_feed, room.unwritten) if isinstance(m, Told))
+        codecs.append(set(told.frames.others))
+        room.act()
+    assert codecs == [{Codec.MSGPACK.value}, {Codec.MSGPACK.value}, set()]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.auth.permissions import Role
-from gateway.core.replication.replica import WAITING
+from gateway.core.replication.messages import Asked, decode_inbox
+from gateway.core.replication.replica import MOVED, WAITING
 from gateway.core.session.quota import Account
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
@@ -75,6 +76,9 @@ def test_every_gateway_knows_names_and_terms_for_the_recognition_of_speech() -> 
     other = room.enter("de", gateway="g2", speaker="Bo")
     hints = other.session.room.translation_context.hints()
     assert hints == ("a stand-up", ("Ada", "Bo", "Kubernetes"))
+    # The name of a speaker is known where it speaks; one without a name adds none.
+    own = speaker.session.room.translation_context.hints()
+    assert own == ("a stand-up", ("Ada", "Kubernetes"))
 
 
 def test_an_edited_original_is_everybodys() -> None:
@@ -96,8 +100,10 @@ def test_a_growing_caption_is_shown_to_those_who_come_late() -> None:
     assert one(Delta, late.events()).draft == "gut"
     other = room.enter("fr", gateway="g3")
     assert one(Delta, other.send("want", langs=["fr", "de"])).draft == "gut"
+    assert not only(Delta, other.send("want", langs=["de", "fr"])), "it has seen that"
     # With another view all of it is shown again, without the draft.
     assert only(Delta, other.send("want", langs=["de"], view="stable"))[0].draft is None
+    assert other.session.member.view == "stable"
 
 
 def test_a_gateway_that_begins_to_follow_is_told_what_grows() -> None:
@@ -156,6 +162,7 @@ def test_requests_wait_while_there_is_no_authority() -> None:
     room.lose_authority()
     assert speaker.say("good", id="x") == []
     assert not speaker.session.room.settled
+    assert speaker.session.member.inflight == {"x"}
     assert only(Stats, speaker.send("bye")) == []
     room.take("g1")
     room.act()
@@ -184,6 +191,7 @@ def test_a_member_whose_request_may_be_lost_is_asked_to_come_back() -> None:
     room.take("g3")
     room.pump()
     assert speaker.session.outbox.closing is CloseCode.GOAWAY
+    assert speaker.session.outbox.reason == MOVED
     assert speaker.session.room.settled and reader.session.outbox.closing is None
 
 
@@ -223,7 +231,7 @@ def test_a_session_that_goes_on_in_another_gateway_closes_its_socket_here() -> N
     room = fleet()
     old = room.enter("de", gateway="g2", id="s")
     new = room.enter("de", gateway="g3", id="s")
-    assert old.session.outbox.closing is CloseCode.GOAWAY
+    assert (old.session.outbox.closing, old.session.outbox.reason) == (CloseCode.GOAWAY, MOVED)
     assert new.session.outbox.closing is None
     old.cut()
     assert set(room.room.subscribers.members) == {"s"}
@@ -234,8 +242,11 @@ def test_the_state_of_the_engine_is_known_to_those_who_come_later() -> None:
     room.enter("de", gateway="g2")
     room.room.degrade(Degraded(partials="off"), room.now)
     room.act()
-    late = room.enter("de", gateway="g2", greeted=False)
-    assert one(Degraded, late.events()).partials == "off"
+    room.add_gateway("g4")
+    room.act()
+    for name in ("g2", "g4"):
+        late = room.enter("de", gateway=name, greeted=False)
+        assert one(Degraded, late.events()).partials == "off"
     room.room.degrade(Degraded(partials="on"), room.now)
     room.act()
     late = room.enter("de", gateway="g2", greeted=False)
@@ -374,6 +385,8 @@ def test_a_request_is_sent_once_however_many_follow() -> None:
     room.pump()
     speaker.say("one", id="x")
     speaker.say("two", id="y")
+    asked = [decode_inbox(payload) for payload in room.gateways["g1"].inbox]
+    assert [one.asked for one in asked if isinstance(one, Asked)] == [1, 2]
     room.pump()
     assert [event.id for event in only(Source, speaker.events())] == ["x", "y"]
 
@@ -483,6 +496,5 @@ def test_a_replica_has_the_log_as_it_was_written() -> None:
     speaker.say("good 你好", id="x")
     room.finish_all()
     replica = room.gateways["g2"].replica
-    written = [(entry.frames, entry.lang, entry.epoch) for entry in room.entries()]
-    assert [(one.frames, one.lang, one.epoch) for one in replica.entries(0)] == written
+    assert replica.entries(0) == room.entries()
     assert [one.event.seq for one in replica.entries(1)] == [2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gateway.core.history.event_log import EventLog
 from gateway.core.replication.restored_log import copied_log, restored_log
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
@@ -30,7 +31,7 @@ def test_a_log_without_entries_has_no_epoch_yet() -> None:
 def test_a_log_is_that_of_the_authority() -> None:
     room = spoken()
     log = restored_log(room.entries(), LIMITS, room.now + 7, room.wall + 7)
-    assert log.since(0) == room.room.log.since(0)
+    assert log.entries() == room.room.log.entries()
     assert log.epoch == "epoch" and log.began == NOW + 0
 
 
@@ -64,3 +65,6 @@ def test_a_copied_log_goes_on_with_the_next_number_even_if_its_events_were_dropp
     assert (copy.epoch, copy.began, copy.seq) == (log.epoch, log.began, 4)
     log.shed(log.bytes)
     assert (copied_log(log, LIMITS, NOW + 7).seq, copy.seq) == (4, 4)
+    assert copied_log(EventLog("epoch", LIMITS), LIMITS, NOW).began == NOW, (
+        "an empty log begins now"
+    )
