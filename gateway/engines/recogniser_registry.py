@@ -13,8 +13,7 @@ from typing import Literal
 import msgspec
 
 from gateway.engines.recognition.base import Recogniser
-from gateway.engines.recognition.fallback import FallbackRecogniser
-from gateway.engines.recognition.supervised import SupervisedRecogniser
+from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 from gateway.errors import EngineFault
 
 RecogniserKind = Literal["openai", "scripted", "whisper"]

@@ -14,7 +14,14 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
+from gateway.engines.base.engine import (
+    OWN_FAULT,
+    Aborted,
+    Health,
+    ModelEngine,
+    Sink,
+    log_ids,
+)
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Chunk, Job
@@ -123,13 +130,8 @@ class ScriptedEngine(ModelEngine):
     def unfinished(self) -> int:
         return len(self._running)
 
-    async def start(self) -> None:
-        self._health = Health.READY
-
     def submit(self, job: Job, sink: Sink) -> None:
-        if self._health is not Health.READY:
-            fault = f"The scripted engine is {self._health.value} and takes no jobs."
-            refuse(sink, EngineGone(fault))
+        if not self._admit(sink):
             return
         running = self._running[job.id] = ScriptedJob(job, sink, self.pieces(job))
         self.started.append(job.id)
@@ -193,14 +195,11 @@ class ScriptedEngine(ModelEngine):
         except EngineFault as fault:
             return fault
         except Exception as exc:
-            bare = redacted(exc)
+            bare, ids = redacted(exc), log_ids(running.job)
             logger.error(
-                "job %s failed by a fault of the engine's own code",
-                running.job.id,
-                exc_info=bare,
-                extra={"job": running.job.id, "room": running.job.room},
+                "job %s failed in the engine's own code", ids["job"], exc_info=bare, extra=ids
             )
-            return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
+            return EngineFault(OWN_FAULT, ErrorCode.INTERNAL)
         return None
 
     def _end(self, running: ScriptedJob, fault: EngineFault | None) -> None:

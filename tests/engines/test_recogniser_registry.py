@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.engines.recogniser_registry import RecogniserOptions, build
-from gateway.engines.recognition.fallback import FallbackRecogniser
+from gateway.engines.recognition.wrappers import FallbackRecogniser
 from gateway.errors import EngineFault
 from gateway.job import RecognitionJob
 from tests.support import speech_audio

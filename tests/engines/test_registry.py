@@ -178,8 +178,8 @@ def test_a_model_server_is_supervised_and_retried_sooner_than_other_engines() ->
     assert isinstance(engine.engine, GuardedEngine)
     living = engine.engine.engine
     assert isinstance(living, Supervisor)
-    assert isinstance(living._engine, OpenAIEngine)
-    assert (living.hang, living._engine._read_timeout, living.max_backoff) == (
+    assert isinstance(living.engine, OpenAIEngine)
+    assert (living.hang, living.engine._read_timeout, living.max_backoff) == (
         7,
         7,
         SERVER_BACKOFF_MAX,
@@ -193,7 +193,7 @@ def test_a_vllm_engine_is_built_from_a_directory_or_a_hub_id(model: Path, with_v
         engine = build(Settings(engine="vllm", model=name, max_num_seqs=5, guards=False))
         assert isinstance(engine, PiecewiseEngine)
         assert isinstance(engine.engine, Supervisor)
-        assert isinstance(engine.engine._engine, VllmEngine)
+        assert isinstance(engine.engine.engine, VllmEngine)
         assert (engine.name, engine.capacity) == ("vllm:opus-mt-en-de", 5)
 
 

@@ -1,8 +1,6 @@
 """The contract between the gateway and its translation engines, and base classes for engines.
 
-Owns: the `Engine` and `Sink` protocols; the base classes of engines that have a model, of engines
-whose output is a generator, and of engines that wrap an engine. Must not know: any particular
-engine, any client.
+Owns: the `Engine` and `Sink` protocols, and base classes. Must not know: any engine, any client.
 
 To write a new engine, choose a base class and read the contract below:
 
@@ -41,21 +39,25 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from gateway.core.base.model import Model
 from gateway.core.scheduling.engine_slots import Slots
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
-from gateway.job import Chunk, Job, merged
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded, redacted
+from gateway.job import Chunk, Job, RecognitionJob, merged
 
 logger = logging.getLogger(__name__)
 
 READER_LIMIT = 64
 """Chunks that a `SinkReader` queues. Further chunks are merged into the last one."""
+
+
+OWN_FAULT = "The engine failed by a fault of its own."
 
 
 class Health(enum.Enum):
@@ -86,26 +88,19 @@ class Sink(Protocol):
         """Receive the next piece of the translation."""
 
     def end(self, fault: EngineFault | None, /) -> None:
-        """Receive the end of the job: None if it was translated, else the fault that ended it.
-
-        Called once, and nothing is called after it.
-        """
+        """Receive the end of the job: None if it was translated, else the fault that ended it."""
 
 
-class Engine(Protocol):
-    """A translator. One instance serves the whole process."""
+class ModelService(Protocol):
+    """A model behind the gateway: an engine or a recogniser. One serves the whole process."""
 
     @property
     def name(self) -> str:
         """Short name of engine and model for people, for example ``ctranslate2:embedded``."""
 
     @property
-    def profile(self) -> Model:
-        """Languages and, of a single model, the prompt format: a `Profile`."""
-
-    @property
     def capacity(self) -> int:
-        """Number of jobs to give the engine at once. More jobs would only slow each other down."""
+        """Number of jobs to give it at once. More jobs would only slow each other down."""
 
     @property
     def health(self) -> Health:
@@ -113,19 +108,24 @@ class Engine(Protocol):
 
     @property
     def unfinished(self) -> int:
-        """Number of jobs that the engine is still working on, by its own count."""
+        """Number of jobs that it is still working on, by its own count."""
 
     def stats(self) -> Mapping[str, float]:
-        """Return gauges that only this engine has, such as KV-cache use, by name.
-
-        Reads local values and makes no request.
-        """
+        """Return gauges that only this engine has, such as KV-cache use. Makes no request."""
 
     async def start(self) -> None:
-        """Load the model off the event loop.
+        """Load the model off the event loop. Raises `EngineFault`, meant for the operator."""
 
-        Raises `EngineFault`, with a sentence for the operator, if it cannot be loaded.
-        """
+    async def aclose(self) -> None:
+        """End all jobs and free the model. Idempotent."""
+
+
+class Engine(ModelService, Protocol):
+    """A translator."""
+
+    @property
+    def profile(self) -> Model:
+        """Languages and, of a single model, the prompt format: a `Profile`."""
 
     def submit(self, job: Job, sink: Sink) -> None:
         """Begin to translate ``job``, and send the output to ``sink``."""
@@ -137,18 +137,26 @@ class Engine(Protocol):
         """Stop a job now. Does nothing if no job with this id runs."""
 
     def forget_room(self, room: str) -> None:
-        """Release what is kept for the jobs of a room, because the room has ended.
+        """Release what is kept for the jobs of a room (`Job.room`), because it has ended."""
 
-        :param room: `gateway.job.Job.room` of its jobs
-        """
 
-    async def aclose(self) -> None:
-        """End all jobs and free the model. Idempotent."""
+S = TypeVar("S", bound=ModelService)
 
 
 def refuse(sink: Sink, fault: EngineFault) -> None:
     """End a job that is not begun, after the current `Engine.submit` has returned."""
     asyncio.get_running_loop().call_soon(sink.end, fault)
+
+
+def log_ids(job: Job | RecognitionJob) -> dict[str, str]:
+    """Return the ids of a job, for ``extra`` of a log line."""
+    return {"job": job.id, "room": job.room}
+
+
+def log_repeat(job: Job | RecognitionJob, by: str, fault: EngineFault) -> None:
+    """Log that a job at which an engine failed with ``fault`` is repeated by the one named."""
+    why, ids = fault.summary, log_ids(job)
+    logger.info("job %s is repeated by %s: %s", job.id, by, why, extra=ids)
 
 
 class SinkReader:
@@ -175,10 +183,7 @@ class SinkReader:
         self._changed.set()
 
     async def next(self) -> Chunk | None:
-        """Wait for the next chunk; return None at the end.
-
-        Raises the `EngineFault` with which the job ended.
-        """
+        """Wait for the next chunk; return None at the end. Raises the fault of the job."""
         while not self._chunks:
             if self.ended:
                 if self._fault is not None:
@@ -214,16 +219,13 @@ class PushEngine:
 
 
 class Backend:
-    """A base of engines and recognisers that have a model, with its name, capacity and health.
-
-    :param name: short name of the backend and its model for people
-    :param capacity: number of jobs to give it at once
-    """
+    """A base of engines and recognisers that have a model. Parameters: `ModelService`."""
 
     def __init__(self, name: str, capacity: int) -> None:
         self._name = name
         self._capacity = capacity
         self._health = Health.STARTING
+        self._unfinished = 0
 
     @property
     def name(self) -> str:
@@ -236,6 +238,10 @@ class Backend:
     @property
     def health(self) -> Health:
         return self._health
+
+    @property
+    def unfinished(self) -> int:
+        return self._unfinished
 
     def stats(self) -> Mapping[str, float]:
         return {}
@@ -251,10 +257,7 @@ class Backend:
 
 
 class ModelEngine(Backend, PushEngine):
-    """A base of engines that have a model, in this process or behind a connection.
-
-    :param profile: value of `Engine.profile`; ``name`` and ``capacity`` likewise
-    """
+    """A base of engines that have a model, in this process or behind a connection."""
 
     def __init__(self, name: str, profile: Profile, capacity: int) -> None:
         super().__init__(name, capacity)
@@ -270,138 +273,16 @@ class ModelEngine(Backend, PushEngine):
     async def aclose(self) -> None:
         self._set_health(Health.CLOSED)
 
-
-class PullJob:
-    """One job of a `PullEngine`, and the task that reads its generator."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
-        self.ended = False
-        self.task: asyncio.Task[None] | None = None
-
-
-class PullEngine(ModelEngine):
-    """A base of engines that implement `generate`, and `start` if they have something to load.
-
-    A task is cancelled at most once, because a second cancel would interrupt the closing of its
-    generator. A subclass that overrides `start` or `aclose` calls the method of this class in it.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._pull_jobs: dict[str, PullJob] = {}
-        self._pull_tasks: set[asyncio.Task[None]] = set()  # includes tasks that are being cancelled
-
-    def generate(self, job: Job) -> AsyncGenerator[Chunk]:
-        """Stream the translation of ``job``. Raises `EngineFault` if it fails."""
-        raise NotImplementedError
-
-    @property
-    def unfinished(self) -> int:
-        """Number of open generators. One stays open after `abort` until it is closed."""
-        return len(self._pull_tasks)
-
-    def submit(self, job: Job, sink: Sink) -> None:
-        if self.health is not Health.READY:
-            refuse(sink, EngineGone(f"{self.name} is {self.health.value} and takes no jobs."))
-            return
-        pull = self._pull_jobs[job.id] = PullJob(sink)
-        pull.task = asyncio.create_task(self._pull(job, pull), name=f"pull {job.id}")
-        self._pull_tasks.add(pull.task)
-        pull.task.add_done_callback(self._pull_tasks.discard)
-
-    def abort(self, job_id: str) -> None:
-        self._stop(job_id, Aborted(job_id))
-
-    async def aclose(self) -> None:
-        await super().aclose()
-        for job_id in list(self._pull_jobs):
-            self._stop(job_id, EngineGone("The engine was closed while the job ran."))
-        if self._pull_tasks:
-            await asyncio.wait(set(self._pull_tasks))
-
-    def _stop(self, job_id: str, fault: EngineFault) -> None:
-        """End a job with ``fault``, and have its task close the generator."""
-        pull = self._pull_jobs.get(job_id)
-        if pull is not None:
-            # In a call from within the sink the task goes on, and ends by itself.
-            if pull.task is not None and pull.task is not asyncio.current_task():
-                pull.task.cancel()
-            self._finish(job_id, pull, fault)
-
-    async def _pull(self, job: Job, pull: PullJob) -> None:
-        """Read the generator of ``job`` to its end, and pass every chunk to the sink."""
-        fault: EngineFault | None = None
+    def _admit(self, sink: Sink, most: float = math.inf) -> bool:
+        """Tell whether a job may begin, with ``most`` unfinished at most; if not, refuse it."""
         try:
-            async with aclosing(self.generate(job)) as chunks:
-                async for chunk in chunks:
-                    pull.sink.chunk(chunk)
-                    if pull.ended:
-                        break
-        except EngineFault as exc:
-            fault = exc
-        except asyncio.CancelledError:
-            # Without `_stop` only the end of the event loop cancels the task.
-            fault = EngineGone("The engine was closed while the job ran.")
-            raise
-        except Exception as exc:
-            bare = redacted(exc)  # the message may quote the text, which is private
-            logger.error(
-                "job %s failed by a fault of the engine's own code",
-                job.id,
-                exc_info=bare,
-                extra={"job": job.id, "room": job.room},
-            )
-            fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
-        finally:
-            self._finish(job.id, pull, fault)
-
-    def _finish(self, job_id: str, pull: PullJob, fault: EngineFault | None) -> None:
-        if pull.ended:
-            return
-        pull.ended = True
-        # The id may belong to a newer job by now: the same id may be used again after `abort`.
-        if self._pull_jobs.get(job_id) is pull:
-            del self._pull_jobs[job_id]
-        pull.sink.end(fault)
-
-
-@runtime_checkable
-class SubstitutableEngine(Protocol):
-    """An engine that another engine replaces while it cannot translate."""
-
-    changed: Callable[[], None]
-    """Called at once when `substitute`, and with it `Engine.capacity`, has changed."""
-
-    @property
-    def substitute(self) -> str | None:
-        """Name of the engine that translates now; None if it is the chosen engine."""
-
-
-@runtime_checkable
-class SelectiveEngine(Protocol):
-    """An engine that may translate fewer pairs at a time than its profile has."""
-
-    def serves(self, source: str, target: str, /) -> bool:
-        """Tell whether a job of this pair would be translated now."""
-
-
-@runtime_checkable
-class SeveralEngines(Protocol):
-    """An engine around several, which are supervised one by one."""
-
-    @property
-    def parts(self) -> Mapping[str, Engine]:
-        """The engines inside, by the name that metrics and settings give them."""
-
-    @property
-    def slots(self) -> Slots | None:
-        """The slots of these engines; None if every job can go to each of them."""
-
-
-def parts(engine: Engine) -> Mapping[str, Engine]:
-    """Return the engines inside of one that is made of several, by name; else the engine itself."""
-    return engine.parts if isinstance(engine, SeveralEngines) else {engine.name: engine}
+            self._require_health(Health.READY)
+            if self.unfinished >= most:
+                raise Overloaded(f"{self.name} has {self.unfinished} jobs already.")
+        except EngineFault as fault:
+            refuse(sink, fault)
+            return False
+        return True
 
 
 class SinkWrapper:
@@ -410,8 +291,7 @@ class SinkWrapper:
     A subclass overrides `chunk` and `end` to change the output. After `finish` or `detach`, calls
     of the inner engine have no effect.
 
-    :param open_sinks: the wrappers of the outer engine by job id; this wrapper is in it while it is
-        live
+    :param open_sinks: the live wrappers of the outer engine by job id
     :param job: the job as the inner engine gets it
     :param sink: the receiver of the output
     """
@@ -446,25 +326,128 @@ class SinkWrapper:
             del self.open_sinks[self.job.id]
 
 
-class EngineWrapper(PushEngine):
-    """An engine around another engine, with the same properties; a subclass overrides `submit`.
+class PullSink(SinkWrapper):
+    """One job of a `PullEngine`, and the task that reads its generator."""
 
-    A subclass that changes output, or submits a job to the inner engine more than once, gives the
-    inner engine a `SinkWrapper`. `abort` ends such a job even if the inner engine does not have it
-    at that moment.
+    __slots__ = ("task",)
+
+    task: asyncio.Task[None]
+
+
+class PullEngine(ModelEngine):
+    """A base of engines that implement `generate`, and `start` if they have something to load.
+
+    A task is cancelled at most once, because a second cancel would interrupt the closing of its
+    generator. A subclass that overrides `start` or `aclose` calls the method of this class in it.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self._open_sinks: dict[str, SinkWrapper] = {}
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._pull_sinks: dict[str, SinkWrapper] = {}
+        self._pull_tasks: set[asyncio.Task[None]] = set()  # includes tasks that are being cancelled
+
+    def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+        """Stream the translation of ``job``. Raises `EngineFault` if it fails."""
+        raise NotImplementedError
+
+    @property
+    def unfinished(self) -> int:
+        """Number of open generators. One stays open after `abort` until it is closed."""
+        return len(self._pull_tasks)
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        if self._admit(sink):
+            pull = PullSink(self._pull_sinks, job, sink)
+            pull.task = asyncio.create_task(self._pull(pull), name=f"pull {job.id}")
+            self._pull_tasks.add(pull.task)
+            pull.task.add_done_callback(self._pull_tasks.discard)
+
+    def abort(self, job_id: str) -> None:
+        self._stop(job_id, Aborted(job_id))
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        for job_id in list(self._pull_sinks):
+            self._stop(job_id, EngineGone("The engine was closed while the job ran."))
+        if self._pull_tasks:
+            await asyncio.wait(set(self._pull_tasks))
+
+    def _stop(self, job_id: str, fault: EngineFault) -> None:
+        """End a job with ``fault``, and have its task close the generator."""
+        pull = self._pull_sinks.get(job_id)
+        if isinstance(pull, PullSink):
+            # In a call from within the sink the task goes on, and ends by itself.
+            if pull.task is not asyncio.current_task():
+                pull.task.cancel()
+            pull.finish(fault)
+
+    async def _pull(self, pull: PullSink) -> None:
+        """Read the generator of a job to its end, and pass every chunk to the sink."""
+        fault: EngineFault | None = None
+        try:
+            async with aclosing(self.generate(pull.job)) as chunks:
+                async for chunk in chunks:
+                    pull.sink.chunk(chunk)
+                    if not pull.live:
+                        break
+        except EngineFault as exc:
+            fault = exc
+        except asyncio.CancelledError:
+            # Without `_stop` only the end of the event loop cancels the task.
+            fault = EngineGone("The engine was closed while the job ran.")
+            raise
+        except Exception as exc:
+            # The message may quote the text, which is private.
+            bare, ids = redacted(exc), log_ids(pull.job)
+            logger.error(
+                "job %s failed in the engine's own code", ids["job"], exc_info=bare, extra=ids
+            )
+            fault = EngineFault(OWN_FAULT, ErrorCode.INTERNAL)
+        finally:
+            pull.finish(fault)
+
+
+@runtime_checkable
+class SubstitutableEngine(Protocol):
+    """An engine that another one may replace, perhaps one with fewer language pairs."""
+
+    changed: Callable[[], None]
+    """Called at once when `substitute`, and with it `Engine.capacity`, has changed."""
+
+    @property
+    def substitute(self) -> str | None:
+        """Name of the engine that translates now; None if it is the chosen engine."""
+
+    def serves(self, source: str, target: str, /) -> bool:
+        """Tell whether a job of this pair would be translated now."""
+
+
+@runtime_checkable
+class SeveralEngines(Protocol):
+    """An engine around several, which are supervised one by one."""
+
+    @property
+    def parts(self) -> Mapping[str, Engine]:
+        """The engines inside, by the name that metrics and settings give them."""
+
+    @property
+    def slots(self) -> Slots | None:
+        """The slots of these engines; None if every job can go to each of them."""
+
+
+def parts(engine: Engine) -> Mapping[str, Engine]:
+    """Return the engines inside of one that is made of several, by name; else the engine itself."""
+    return engine.parts if isinstance(engine, SeveralEngines) else {engine.name: engine}
+
+
+class ServiceWrapper(Generic[S]):
+    """A service around another one, ``engine``, with the same properties."""
+
+    engine: S
 
     @property
     def name(self) -> str:
         return self.engine.name
-
-    @property
-    def profile(self) -> Model:
-        return self.engine.profile
 
     @property
     def capacity(self) -> int:
@@ -486,6 +469,23 @@ class EngineWrapper(PushEngine):
 
     async def aclose(self) -> None:
         await self.engine.aclose()
+
+
+class EngineWrapper(ServiceWrapper[Engine], PushEngine):
+    """An engine around another engine, with the same properties; a subclass overrides `submit`.
+
+    A subclass that changes output, or submits a job to the inner engine more than once, gives the
+    inner engine a `SinkWrapper`. `abort` ends such a job even if the inner engine does not have it
+    at that moment.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._open_sinks: dict[str, SinkWrapper] = {}
+
+    @property
+    def profile(self) -> Model:
+        return self.engine.profile
 
     def submit(self, job: Job, sink: Sink) -> None:
         self.engine.submit(job, sink)

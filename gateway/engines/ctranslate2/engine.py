@@ -28,10 +28,10 @@ from weakref import WeakMethod
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
+from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink
 from gateway.engines.guards.complete_output import Guard
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, redacted
+from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, redacted
 from gateway.job import Chunk, Job, merged
 
 if TYPE_CHECKING:
@@ -228,11 +228,7 @@ class CTranslate2Engine(ModelEngine):
         self._set_health(Health.READY)
 
     def submit(self, job: Job, sink: Sink) -> None:
-        if self.health is not Health.READY:
-            refuse(sink, EngineGone(f"{self.name} is {self.health.value}, not ready."))
-        elif self.unfinished >= self.capacity + WAITING_LIMIT:
-            refuse(sink, Overloaded(f"{self.name} has {WAITING_LIMIT} jobs waiting already."))
-        else:
+        if self._admit(sink, self.capacity + WAITING_LIMIT):
             stream = DecodeStream(job, self._mailbox)
             self._sinks[stream] = sink
             self._waiting.append(stream)

@@ -22,7 +22,7 @@ from typing import Literal
 import httpx2
 import msgspec
 
-from gateway.engines.base.engine import Health, PullEngine, Sink, refuse
+from gateway.engines.base.engine import Health, PullEngine, Sink, log_ids
 from gateway.engines.openai.completions import (
     CompletionEvent,
     EventStreamDecoder,
@@ -199,14 +199,8 @@ class OpenAIEngine(PullEngine):
         )
 
     def submit(self, job: Job, sink: Sink) -> None:
-        if self._health is not Health.READY:
-            message = f"The model server at {self._address} is {self._health.value}."
-            refuse(sink, EngineGone(message))
         # A job that was aborted counts until its connection is closed.
-        elif self.unfinished >= OPEN_FACTOR * self._capacity:
-            message = f"{self.unfinished} jobs are open at {self._address} already."
-            refuse(sink, Overloaded(message))
-        else:
+        if self._admit(sink, OPEN_FACTOR * self._capacity):
             super().submit(job, sink)
 
     async def aclose(self) -> None:
@@ -231,8 +225,8 @@ class OpenAIEngine(PullEngine):
                     yield chunk
             return
         except BrokenResponse as fault:
-            ids = {"job": job.id, "room": job.room}
-            logger.info("job %s is sent again: %s", job.id, fault.summary, extra=ids)
+            why = fault.summary
+            logger.info("job %s is sent again: %s", job.id, why, extra=log_ids(job))
         async with aclosing(self._attempt(job)) as chunks:
             async for chunk in chunks:
                 yield msgspec.structs.replace(chunk, reset=True) if shown else chunk

@@ -19,10 +19,9 @@ Contract (``tests/engines/recognition/test_contract.py`` runs it against every r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
-from gateway.engines.base.engine import Backend, Health
+from gateway.engines.base.engine import Backend, ModelService
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 
 SAMPLE_BYTES = 2
@@ -30,65 +29,27 @@ LONGEST = 30.0
 """Seconds of audio of a job at most: the window of Whisper."""
 
 
-class Recogniser(Protocol):
-    """A recogniser of speech. One instance serves the whole process."""
-
-    @property
-    def name(self) -> str:
-        """Short name of recogniser and model for people, for example ``whisper:tiny.en``."""
+class Recogniser(ModelService, Protocol):
+    """A recogniser of speech."""
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Canonical tags of the languages that it recognises. Empty: it does not say."""
 
-    @property
-    def capacity(self) -> int:
-        """Number of jobs to give it at once. More jobs would only slow each other down."""
-
-    @property
-    def health(self) -> Health:
-        """Current state, from local knowledge: reading it makes no request."""
-
-    @property
-    def unfinished(self) -> int:
-        """Number of jobs that it is still working on."""
-
-    def stats(self) -> Mapping[str, float]:
-        """Return gauges that only this recogniser has, by name. Reads local values."""
-
-    async def start(self) -> None:
-        """Load the model off the event loop.
-
-        Raises `EngineFault`, with a sentence for the operator, if it cannot be loaded.
-        """
-
     async def recognise(self, job: RecognitionJob) -> Recognised:
         """Return the words of ``job``. Raises `EngineFault` if it fails."""
 
-    async def aclose(self) -> None:
-        """End all jobs and free the model. Idempotent."""
-
 
 class BaseRecogniser(Backend):
-    """A base of recognisers, with the properties of the contract.
-
-    :param name: value of `Recogniser.name`
-    :param languages: value of `Recogniser.languages`
-    :param capacity: value of `Recogniser.capacity`
-    """
+    """A base of recognisers; the parameters are properties of the contract."""
 
     def __init__(self, name: str, languages: tuple[str, ...], capacity: int) -> None:
         super().__init__(name, capacity)
         self._languages = languages
-        self._unfinished = 0
 
     @property
     def languages(self) -> tuple[str, ...]:
         return self._languages
-
-    @property
-    def unfinished(self) -> int:
-        return self._unfinished
 
 
 def duration(job: RecognitionJob) -> float:

@@ -240,12 +240,10 @@ class VllmEngine(ModelEngine):
         self._set_health(Health.READY)
 
     def submit(self, job: Job, sink: Sink) -> None:
-        try:
-            self._require_health(Health.READY)
-            if len(self._requests) >= self._admission:
-                raise Overloaded(f"{self.name} has {len(self._requests)} jobs already.")
-        except EngineFault as fault:
-            refuse(sink, fault)
+        if not self._admit(sink):
+            return
+        if len(self._requests) >= self._admission:
+            refuse(sink, Overloaded(f"{self.name} has {len(self._requests)} jobs already."))
             return
         loaded = self._loaded
         assert loaded is not None, "ready without an engine"

@@ -1,4 +1,4 @@
-"""An engine around two engines: the secondary translates while the primary cannot.
+"""An engine around two engines: the secondary works while the primary cannot.
 
 Owns: the choice of the engine for each job, and repeating a job at which the primary failed. Must
 not know: any particular engine, why an engine is gone, how it comes back
@@ -27,9 +27,12 @@ from gateway.engines.base.engine import (
     Engine,
     Health,
     PushEngine,
+    S,
+    ServiceWrapper,
     Sink,
     SinkWrapper,
     is_engine_failure,
+    log_repeat,
     refuse,
 )
 from gateway.engines.wrappers.supervised import backoff
@@ -40,12 +43,12 @@ from gateway.text import languages
 logger = logging.getLogger(__name__)
 
 
-class FallbackEngine(PushEngine):
-    """An `Engine` around ``primary`` and ``secondary``, with the primary's name and profile.
+class Fallback(ServiceWrapper[S]):
+    """Two services of one kind, with the name of ``primary``. A subclass passes the jobs on.
 
     `start` returns when one of the two is ready, and goes on trying to start the other one. The
-    builder has `update_substitute` called when the health of either engine changes; without that, a
-    change is noticed at the next job.
+    builder has `update_substitute` called when the health of either changes; without that, a change
+    is noticed at the next job.
 
     :param sleep: waits the given seconds; tests replace it
     :param chance: returns a random number from 0 to 1; tests replace it
@@ -53,8 +56,8 @@ class FallbackEngine(PushEngine):
 
     def __init__(
         self,
-        primary: Engine,
-        secondary: Engine,
+        primary: S,
+        secondary: S,
         *,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
@@ -69,7 +72,6 @@ class FallbackEngine(PushEngine):
         """Jobs that the secondary repeated because the primary had failed at them."""
         self._reported_substitute: str | None = None
         self._closed = False
-        self._open_sinks: dict[str, SinkWrapper] = {}
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -77,21 +79,15 @@ class FallbackEngine(PushEngine):
         return self.primary.name
 
     @property
-    def profile(self) -> Model:
-        return self.primary.profile
-
-    def serves(self, source: str, target: str) -> bool:
-        """Tell whether the engine that translates now has this pair."""
-        ready = self.health is Health.READY
-        return ready and self._engine.profile.supports(source, target)
-
-    @property
-    def capacity(self) -> int:
-        return self._engine.capacity
+    def engine(self) -> S:  # type: ignore[override]  # nobody sets it
+        """Service for the next job. If neither is ready, the primary gets it and reports why."""
+        if self.primary.health is not Health.READY and self.secondary.health is Health.READY:
+            return self.secondary
+        return self.primary
 
     @property
     def health(self) -> Health:
-        return Health.CLOSED if self._closed else self._engine.health
+        return Health.CLOSED if self._closed else self.engine.health
 
     @property
     def unfinished(self) -> int:
@@ -99,28 +95,21 @@ class FallbackEngine(PushEngine):
 
     @property
     def substitute(self) -> str | None:
-        """Name of the secondary while it translates; None while the primary does."""
-        return self.secondary.name if self._engine is self.secondary else None
-
-    @property
-    def _engine(self) -> Engine:
-        """Engine for the next job. If neither is ready, the primary gets it and reports why."""
-        if self.primary.health is not Health.READY and self.secondary.health is Health.READY:
-            return self.secondary
-        return self.primary
+        """Name of the secondary while it works; None while the primary does."""
+        return self.secondary.name if self.engine is self.secondary else None
 
     def stats(self) -> Mapping[str, float]:
         return {**self.primary.stats(), "taken_over": self.takeovers}
 
     def update_substitute(self) -> None:
-        """Compare `substitute` with its last reported value; log a change and log_task_end it."""
+        """Compare `substitute` with its last reported value; log and report a change."""
         substitute = self.substitute
         if substitute != self._reported_substitute and not self._closed:
             self._reported_substitute = substitute
             if substitute is None:
-                logger.info("%s translates again", self.name)
+                logger.info("%s works again", self.name)
             else:
-                logger.warning("%s translates instead of %s", substitute, self.name)
+                logger.warning("%s works instead of %s", substitute, self.name)
             self.changed()
 
     async def start(self) -> None:
@@ -131,7 +120,7 @@ class FallbackEngine(PushEngine):
         while waiting and self.health is not Health.READY:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _start_engine(self, engine: Engine) -> None:
+    async def _start_engine(self, engine: S) -> None:
         """Start one of the two engines, with as many tries as it takes."""
         for tries in itertools.count():
             try:
@@ -144,9 +133,36 @@ class FallbackEngine(PushEngine):
             await self.sleep(self.chance() * backoff(tries))
         self.update_substitute()
 
+    async def aclose(self) -> None:
+        self._closed = True
+        for task in self._starting:
+            task.cancel()
+        if self._starting:
+            await asyncio.wait(self._starting)
+        try:
+            await self.primary.aclose()
+        finally:
+            await self.secondary.aclose()
+
+
+class FallbackEngine(Fallback[Engine], PushEngine):
+    """An `Engine` around ``primary`` and ``secondary``, with the primary's name and profile."""
+
+    def __init__(self, primary: Engine, secondary: Engine, **options: Any) -> None:
+        super().__init__(primary, secondary, **options)
+        self._open_sinks: dict[str, SinkWrapper] = {}
+
+    @property
+    def profile(self) -> Model:
+        return self.primary.profile
+
+    def serves(self, source: str, target: str) -> bool:
+        """Tell whether the engine that translates now has this pair."""
+        return self.health is Health.READY and self.engine.profile.supports(source, target)
+
     def submit(self, job: Job, sink: Sink) -> None:
         self.update_substitute()
-        if self._engine is self.primary:
+        if self.engine is self.primary:
             self.primary.submit(job, FallbackSink(self, self._open_sinks, job, sink))
         elif (job_of_secondary := adapted(job, self.secondary.profile)) is not None:
             self.secondary.submit(job_of_secondary, sink)
@@ -169,13 +185,7 @@ class FallbackEngine(PushEngine):
         job = adapted(sink.job, self.secondary.profile)
         if job is None:
             return False
-        logger.info(
-            "job %s is repeated by %s: %s",
-            job.id,
-            self.secondary.name,
-            fault.summary,
-            extra={"job": job.id, "room": job.room},
-        )
+        log_repeat(job, self.secondary.name, fault)
         self.takeovers += 1
         self.secondary.submit(job, sink)
         return True
@@ -191,17 +201,6 @@ class FallbackEngine(PushEngine):
     def forget_room(self, room: str) -> None:
         self.primary.forget_room(room)
         self.secondary.forget_room(room)
-
-    async def aclose(self) -> None:
-        self._closed = True
-        for task in self._starting:
-            task.cancel()
-        if self._starting:
-            await asyncio.wait(self._starting)
-        try:
-            await self.primary.aclose()
-        finally:
-            await self.secondary.aclose()
 
 
 class RepeatingEngine(Protocol):

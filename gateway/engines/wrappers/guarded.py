@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 
 import msgspec
 
-from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper
+from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper, log_ids
 from gateway.engines.guards.streaming_output import OutputGuard
 from gateway.errors import EngineFault, Rejected
 from gateway.job import Chunk, Job, merged
@@ -53,9 +53,8 @@ class GuardedEngine(EngineWrapper):
         number = attempt.job.attempt
         outcome = "retried" if number < ATTEMPTS else "rejected"
         self.counts[fault.guard, outcome] += 1
-        job = attempt.job
-        ids = {"job": job.id, "room": job.room}
-        logger.info("job %s %s by guard %s", job.id, outcome, fault.guard, extra=ids)
+        ids = log_ids(attempt.job)
+        logger.info("job %s %s by guard %s", ids["job"], outcome, fault.guard, extra=ids)
         if number == ATTEMPTS:
             attempt.finish(fault)
             return

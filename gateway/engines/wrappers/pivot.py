@@ -34,7 +34,6 @@ from gateway.engines.base.engine import (
     Engine,
     EngineWrapper,
     Health,
-    SelectiveEngine,
     SeveralEngines,
     Sink,
     SinkWrapper,
@@ -72,7 +71,7 @@ class PivotEngine(EngineWrapper):
         super().__init__(engine)
         self.pivot = pivot
         self.rules = replace(rules, mask=min(rules.mask, MOST_MASK))
-        self._serves = engine.serves if isinstance(engine, SelectiveEngine) else self._supports
+        self._serves = engine.serves if isinstance(engine, SubstitutableEngine) else self._supports
         self._table: tuple[Model, PairTable] | None = None
         self._texts: dict[tuple[str, str, str], PivotTexts] = {}
         self._sweep: asyncio.TimerHandle | None = None

@@ -13,7 +13,6 @@ expected time for the job (`EngineRoute.expected`).
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,10 +24,10 @@ from gateway.engines.base.engine import (
     Engine,
     Health,
     PushEngine,
-    SelectiveEngine,
     Sink,
     SinkWrapper,
     SubstitutableEngine,
+    log_repeat,
     refuse,
 )
 from gateway.engines.base.language_pairs import PairTable
@@ -36,8 +35,6 @@ from gateway.engines.wrappers.fallback import FallbackSink, adapted
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job
 from gateway.text import languages
-
-logger = logging.getLogger(__name__)
 
 ANY = "*"
 """Stands for every language in the pairs of a route."""
@@ -75,7 +72,7 @@ class EngineRoute:
         self._pairs = pairs
         self._model: Model | None = None
         self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
-        self._ready = engine.serves if isinstance(engine, SelectiveEngine) else self._supports
+        self._ready = engine.serves if isinstance(engine, SubstitutableEngine) else self._supports
         self._pace = 0.0  # seconds for a unit of work with no other job; see `work`
         self._paced_at = float("-inf")
 
@@ -284,13 +281,7 @@ class RoutedEngine(PushEngine):
         route = None if self._closed else self.choose(sink.job, without=sink.route)
         if route is None:
             return False
-        logger.info(
-            "job %s is repeated by %s: %s",
-            sink.job.id,
-            route.name,
-            fault.summary,
-            extra={"job": sink.job.id, "room": sink.job.room},
-        )
+        log_repeat(sink.job, route.name, fault)
         sink.route.jobs -= 1
         sink.give(route)
         return True

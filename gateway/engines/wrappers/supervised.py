@@ -23,14 +23,17 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from contextlib import aclosing
+from typing import Any
 
 from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
+    EngineWrapper,
     Health,
-    PushEngine,
+    S,
+    ServiceWrapper,
     Sink,
     SinkWrapper,
     is_engine_failure,
@@ -74,29 +77,8 @@ LOAD_TIMEOUT = 1_800.0
 """Seconds that a start may take. vLLM takes minutes with a large model on a slow disk."""
 
 
-class Supervised(Protocol):
-    """A model whose life is supervised: an engine or a recogniser."""
-
-    @property
-    def name(self) -> str:
-        """Short name for people."""
-
-    @property
-    def health(self) -> Health:
-        """Current state, from local knowledge."""
-
-    async def start(self) -> None:
-        """Load the model. Raises `EngineFault` if it cannot be loaded."""
-
-    async def aclose(self) -> None:
-        """End all jobs and free the model. Idempotent."""
-
-
-E = TypeVar("E", bound=Supervised)
-
-
-class Supervision(Generic[E]):
-    """The life of the current one of a series of engines. A subclass passes the jobs on.
+class Supervision(ServiceWrapper[S]):
+    """The life of the current one of a series of engines, ``engine``. A subclass passes jobs on.
 
     :param build: constructs an engine. It must not block, because `Engine.start` does the loading.
         The first engine is constructed at once, so that its name and profile are known before
@@ -104,17 +86,19 @@ class Supervision(Generic[E]):
     :param insist: keep trying also if the first start fails; otherwise `start` raises its fault
     :param poll: seconds between two checks of the engine's health
     :param hang: seconds of silence after which the engine counts as dead, and seconds that a new
-        engine has to translate a word
+        engine has for a little work
     :param max_backoff: longest wait before another try, in seconds
-
-    :param sleep: waits the given seconds; tests replace it
-    :param clock: returns the time in seconds; tests replace it
-    :param chance: returns a random number from 0 to 1; tests replace it
+    :param sleep: waits the given seconds; tests replace it, ``clock`` and ``chance``
+    :param clock: returns the time in seconds
+    :param chance: returns a random number from 0 to 1
     """
+
+    probe: str
+    """The little work that a new engine must do before it counts as ready."""
 
     def __init__(
         self,
-        build: Callable[[], E],
+        build: Callable[[], S],
         *,
         insist: bool = False,
         poll: float = POLL,
@@ -129,7 +113,6 @@ class Supervision(Generic[E]):
         self.poll = poll
         self.hang = hang
         self.max_backoff = max_backoff
-
         self.sleep = sleep
         self.clock = clock
         self.chance = chance
@@ -139,10 +122,10 @@ class Supervision(Generic[E]):
         """Engines given up because they hung."""
         self.changed: Callable[[], None] = lambda: None
         """Called when `health` has changed."""
-        self._engine = build()
+        self.engine = build()
         self._health = Health.STARTING  # DEAD while waiting to rebuild
         self._running_jobs = 0
-        self._heartbeat = Heartbeat()  # of the current engine
+        self.heartbeat = Heartbeat()  # of the current engine
         self._silent_before = 0.0  # seconds of silence with jobs running, before `_busy_since`
         self._busy_since = 0.0  # time of the first running job, or of the last output
         self._failures = 0  # jobs that failed since one was translated
@@ -154,12 +137,8 @@ class Supervision(Generic[E]):
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def name(self) -> str:
-        return self._engine.name
-
-    @property
     def health(self) -> Health:
-        return self._engine.health if self._health is Health.READY else self._health
+        return self.engine.health if self._health is Health.READY else self._health
 
     @property
     def silence(self) -> float:
@@ -168,7 +147,7 @@ class Supervision(Generic[E]):
         Output sets a flag only. Its time counts as the time of the next read of this property,
         which happens at least once in every `poll`.
         """
-        if self._heartbeat.beats:
+        if self.heartbeat.beats:
             self._note_output()
         return self._silent_before + (
             self.clock() - self._busy_since if self._running_jobs else 0.0
@@ -179,6 +158,9 @@ class Supervision(Generic[E]):
         """True if `FAILURES` jobs in a row have failed, over a long enough time."""
         return self._failures >= FAILURES and self._failure_span >= self.hang * FAILING_SHARE
 
+    def stats(self) -> Mapping[str, float]:
+        return {**self.engine.stats(), "restarts": self.restarts, "hangs": self.hangs}
+
     async def start(self) -> None:
         """Start the first engine.
 
@@ -186,7 +168,7 @@ class Supervision(Generic[E]):
         again in the background.
         """
         try:
-            await self._load(self._engine)
+            await self._load(self.engine)
         except EngineFault as fault:
             if not self.insist:
                 raise
@@ -198,7 +180,7 @@ class Supervision(Generic[E]):
         """Return the fault of a job that cannot begin now, None if the engine is ready."""
         if self._health is Health.CLOSED:
             return EngineGone("The engine was closed; the gateway is shutting down.")
-        if self._health is not Health.READY or self._engine.health is not Health.READY:
+        if self._health is not Health.READY or self.engine.health is not Health.READY:
             self._check_now.set()
             hint = "It is starting or restarting by itself; try again in a few seconds."
             return EngineFault("The engine is not ready.", hint=hint)
@@ -210,9 +192,9 @@ class Supervision(Generic[E]):
             self._busy_since = self.clock()
         self._running_jobs += 1
 
-    def note_end(self, engine: E, fault: EngineFault | None) -> None:
+    def note_end(self, engine: S, fault: EngineFault | None) -> None:
         """Count the end of a job of ``engine``, and whether it failed."""
-        if engine is not self._engine:  # a job of an earlier engine tells nothing about this one
+        if engine is not self.engine:  # a job of an earlier engine tells nothing about this one
             return
         if fault is None:
             self._failures = 0
@@ -237,11 +219,11 @@ class Supervision(Generic[E]):
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))  # `log_task_end` logs its exception
-        await self._close(self._engine)
+        await self._close(self.engine)
 
     def _note_output(self) -> None:
         """Begin the measurement of silence anew, because the engine has shown a sign of life."""
-        self._heartbeat.beats = False
+        self.heartbeat.beats = False
         self._silent_before = 0.0
         self._busy_since = self.clock()
 
@@ -265,7 +247,7 @@ class Supervision(Generic[E]):
                 self._set_health(Health.DEAD)
                 if self.clock() - self._ready_since >= STABLE_S:
                     self._tries = 0
-                await self._close(self._engine)  # this ends the jobs that still wait for it
+                await self._close(self.engine)  # this ends the jobs that still wait for it
             await self.sleep(self.chance() * backoff(self._tries, self.max_backoff))
             self._tries += 1
             try:
@@ -278,7 +260,7 @@ class Supervision(Generic[E]):
                 self.restarts += 1
                 logger.info("engine %s is ready again", self.name)
 
-    async def _load(self, engine: E, *, probed: bool = False) -> None:
+    async def _load(self, engine: S, *, probed: bool = False) -> None:
         """Start an engine and make it the current one.
 
         Until then the engine before it stays current, because it knows the name and profile of the
@@ -300,33 +282,45 @@ class Supervision(Generic[E]):
                 self._set_health(Health.DEAD)
             await self._close(engine)
             raise
-        self._engine = engine
+        self.engine = engine
         # Some jobs of the engine before may not have ended; `note_end` ignores them.
         self._running_jobs, self._silent_before = 0, 0.0
         self._failures = 0
-        self._heartbeat = Heartbeat()
+        self.heartbeat = Heartbeat()
         self._ready_since = self.clock()
         self._set_health(Health.READY)
 
-    async def _probe(self, engine: E) -> None:
+    async def _probe(self, engine: S) -> None:
         """Have an engine do a little work. Raises `EngineFault` if it does not within `hang`."""
+        try:
+            ended = await self._within(self.hang, self._work(engine))
+        except EngineFault as fault:
+            raise EngineFault(f"It did not {self.probe}: {fault.summary}.") from fault
+        if not ended:
+            raise EngineFault(f"It did not {self.probe} within {self.hang:g} s.")
+
+    async def _work(self, engine: S) -> None:
+        """Have an engine do the work that ``probe`` names."""
         raise NotImplementedError
 
     async def _pause(self) -> None:
         """Wait until the next check of the engine: after `poll` seconds, or at once if asked."""
         self._check_now.clear()
-        await self._wait(self.poll, self._check_now)
+        await self._within(self.poll, self._check_now.wait())
 
-    async def _wait(self, seconds: float, event: asyncio.Event) -> None:
-        """Wait for ``event``, at most ``seconds``."""
-        waits = [asyncio.create_task(self.sleep(seconds)), asyncio.create_task(event.wait())]
+    async def _within(self, seconds: float, work: Coroutine[Any, Any, object]) -> bool:
+        """Wait for ``work``, or cancel it after some seconds; return whether it ended in time."""
+        task, timer = asyncio.create_task(work), asyncio.create_task(self.sleep(seconds))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            return task.done()
         finally:
-            for wait in waits:
-                wait.cancel()
+            task.cancel()
+            timer.cancel()
 
-    async def _close(self, engine: E) -> None:
+    async def _close(self, engine: S) -> None:
         """Close an engine in any state. Raises nothing: a fault is logged."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
@@ -336,27 +330,14 @@ class Supervision(Generic[E]):
             logger.error("engine %s did not close", self.name, exc_info=redacted(exc))
 
 
-class Supervisor(Supervision[Engine], PushEngine):
+class Supervisor(Supervision[Engine], EngineWrapper):
     """An `Engine` around the current one of a series of engines."""
+
+    probe = "translate a word"
 
     def __init__(self, build: Callable[[], Engine], **options: Any) -> None:
         super().__init__(build, **options)
-        self._open_sinks: dict[str, SinkWrapper] = {}
-
-    @property
-    def profile(self) -> Model:
-        return self._engine.profile
-
-    @property
-    def capacity(self) -> int:
-        return self._engine.capacity
-
-    @property
-    def unfinished(self) -> int:
-        return self._engine.unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return {**self._engine.stats(), "restarts": self.restarts, "hangs": self.hangs}
+        self._open_sinks = {}
 
     def submit(self, job: Job, sink: Sink) -> None:
         fault = self.refusal()
@@ -364,10 +345,7 @@ class Supervisor(Supervision[Engine], PushEngine):
             refuse(sink, fault)
             return
         self.note_begin()
-        engine = self._engine
-        engine.submit(
-            job, SupervisedSink(self, engine, self._heartbeat, self._open_sinks, job, sink)
-        )
+        self.engine.submit(job, SupervisedSink(self, self._open_sinks, job, sink))
 
     def abort(self, job_id: str) -> None:
         wrapper = self._open_sinks.get(job_id)
@@ -376,18 +354,10 @@ class Supervisor(Supervision[Engine], PushEngine):
             wrapper.engine.abort(job_id)
             wrapper.end(Aborted(job_id))
 
-    def forget_room(self, room: str) -> None:
-        self._engine.forget_room(room)
-
-    async def _probe(self, engine: Engine) -> None:
-        """Have an engine translate a word. Raises `EngineFault` if it does not within `hang`."""
-        probe = Probe()
-        engine.submit(probe_job(engine.profile), probe)
-        await self._wait(self.hang, probe.ended)
-        if not probe.ended.is_set():
-            raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
-        if probe.fault is not None:
-            raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
+    async def _work(self, engine: Engine) -> None:
+        async with aclosing(engine.translate(probe_job(engine.profile))) as chunks:
+            async for _ in chunks:
+                pass
 
 
 class Heartbeat:
@@ -402,39 +372,18 @@ class Heartbeat:
         self.beats = False
 
 
-class Probe:
-    """A `Sink` that keeps only how its job ended."""
-
-    def __init__(self) -> None:
-        self.ended = asyncio.Event()
-        self.fault: EngineFault | None = None
-
-    def chunk(self, chunk: Chunk) -> None:
-        """Ignore the text."""
-
-    def end(self, fault: EngineFault | None) -> None:
-        self.fault = fault
-        self.ended.set()
-
-
 class SupervisedSink(SinkWrapper):
     """One job, whose output and end are reported to the supervisor."""
 
     __slots__ = ("engine", "heartbeat", "supervisor")
 
     def __init__(
-        self,
-        supervisor: Supervisor,
-        engine: Engine,
-        heartbeat: Heartbeat,
-        open_sinks: dict[str, SinkWrapper],
-        job: Job,
-        sink: Sink,
+        self, supervisor: Supervisor, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.supervisor = supervisor
-        self.engine = engine
-        self.heartbeat = heartbeat
+        self.engine = supervisor.engine
+        self.heartbeat = supervisor.heartbeat
 
     def chunk(self, chunk: Chunk) -> None:
         if self.live:

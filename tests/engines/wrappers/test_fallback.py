@@ -219,7 +219,7 @@ async def test_a_supervised_primary_reports_its_death_and_return_without_a_job()
     engine.changed = lambda: told.append(engine.substitute)
     await engine.start()
     await settle()
-    inner = first._engine
+    inner = first.engine
     assert isinstance(inner, ScriptedEngine)
     inner.die()
     await time.pass_(1)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.engine import Health, log_ids
 from gateway.engines.recognition.base import LONGEST, BaseRecogniser, duration
 from gateway.engines.recognition.thread_priority import yield_to_others
 from gateway.engines.recognition.whisper.model import WhisperModel
@@ -96,10 +96,6 @@ class WhisperRecogniser(BaseRecogniser):
         except EngineFault:
             raise
         except Exception as exc:
-            logger.error(
-                "recognition job %s failed",
-                job.id,
-                exc_info=redacted(exc),
-                extra={"job": job.id, "room": job.room},
-            )
+            bare, ids = redacted(exc), log_ids(job)
+            logger.error("recognition job %s failed", job.id, exc_info=bare, extra=ids)
             raise EngineFault("The recogniser failed.", ErrorCode.INTERNAL) from None

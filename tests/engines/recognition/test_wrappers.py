@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.engines.base.engine import Health
-from gateway.engines.recognition.fallback import FallbackRecogniser
 from gateway.engines.recognition.scripted import ScriptedRecogniser
-from gateway.engines.recognition.supervised import SupervisedRecogniser
+from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import RecognitionJob
 
@@ -180,3 +179,20 @@ async def test_a_job_is_not_repeated_if_it_is_at_fault_or_in_another_language() 
             with pytest.raises(EngineFault):
                 await one.recognise(JOB)
             assert not secondary.jobs
+
+
+async def test_the_secondary_recognises_until_the_primary_is_loaded() -> None:
+    loaded = asyncio.Event()
+
+    class Loading(ScriptedRecogniser):
+        async def start(self) -> None:
+            await loaded.wait()
+            await super().start()
+
+    async with with_fallback(Loading("primary"), ScriptedRecogniser("secondary")) as one:
+        changed = asyncio.Event()
+        one.changed = changed.set
+        assert (await one.recognise(JOB)).text.startswith("secondary")
+        loaded.set()
+        await changed.wait()
+        assert (await one.recognise(JOB)).text.startswith("primary")
