@@ -7,7 +7,8 @@ each scrape, so that they cost nothing in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, generate_latest
@@ -19,7 +20,6 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.engines.base.engine import Health, parts
 from gateway.errors import ErrorCode
 from gateway.job import Priority
@@ -27,7 +27,7 @@ from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, S
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.runtime.gc_tuning import STEPS_S, GarbageCollector
 from gateway.server.runtime.hub import Hub
-from gateway.server.speech_metrics import SpeechCollector
+from gateway.server.runtime.recognition import DELAYS_S
 from gateway.storage.base import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
@@ -35,7 +35,6 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 
 
 CHARACTERS = (5, 10, 20, 30, 45, 70, 100, 150, 225, 350, 500, 750, 1_000, 1_500, 2_000)
 """Buckets for lengths of texts, in characters: from a word to two minutes of speech."""
-
 
 ENDS = (
     *(("final", by) for by in ("mt", "same")),
@@ -53,6 +52,114 @@ REFUSALS = ("queue", "seat")
 
 TURNED_AWAY = (ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.UNAUTHENTICATED)
 """Errors of `Authenticator.refused` that are exported from the start."""
+
+TENANTS = 50
+"""Most tenants with series of their own: those with most sockets. The others share one series, so
+that the number of series is bounded."""
+
+HELP = {
+    "gateway_ready": "1 while new utterances are translated, else 0.",
+    "gateway_sessions": "Open sockets.",
+    "gateway_sessions_away":
+        "Speakers whose sockets were lost and whose captions are still made.",
+    "gateway_rooms": "Rooms in memory.",
+    "gateway_log_bytes": "Memory of the logs of all rooms.",
+    "gateway_jobs_queued": "Jobs waiting for the engine.",
+    "gateway_finals_queued": "Jobs for finals among those waiting.",
+    "gateway_overloaded":
+        "1 while the engine does not keep up and partials are left out, else 0.",
+    "gateway_rooms_seated": "Rooms in which something was said recently.",
+    "gateway_jobs_running": "Jobs given to the engine.",
+    "gateway_jobs_capacity": "Jobs that the engine is given at once, at most.",
+    "gateway_coalesce_seconds":
+        "How long text waits to be sent together with more; 0 without load.",
+    "gateway_fallback": "1 while the fallback engine does the work, else 0.",
+    "gateway_outbox_bytes": "Memory of what waits to be sent, of all sockets.",
+    "gateway_outbox_largest_bytes": "Memory of what waits to be sent to the slowest reader.",
+    "gateway_outbox_saved":
+        "Deltas that a late reader was spared. how: merged, draft (left out) or dropped.",
+    "gateway_lag": "Times that a reader was told that it lags.",
+    "gateway_too_slow": "Sockets closed with 4008 because they read too slowly.",
+    "gateway_resumed":
+        "Sockets that resumed. ok: whether the log still had all that they missed.",
+    "gateway_tenant_sessions": "Open sockets of a tenant.",
+    "gateway_tenant_inflight": "Utterances of a tenant that have not ended.",
+    "gateway_refused":
+        "Utterances refused as busy. why: queue (it is full) or seat (too many rooms).",
+    "gateway_jobs": "Jobs given to the engine, by priority.",
+    "gateway_tokens": "Tokens that the engine made.",
+    "gateway_drafted_tokens": "Tokens of earlier translations that the engine has checked.",
+    "gateway_accepted_tokens":
+        "Tokens of earlier translations that became output without being made again.",
+    "gateway_chunks": "Pieces of text that the engine made.",
+    "gateway_chunks_merged":
+        "Pieces of text that were sent together with the one before, under load.",
+    "gateway_guard": "Outputs that a guard stopped, by guard and what became of them.",
+    # Authentication.
+    "gateway_addresses": "Client addresses whose use is counted now.",
+    "gateway_tickets_used": "Used tickets that are remembered until they expire.",
+    "gateway_turned_away": "Sockets and requests that were refused, by the code of the error.",
+    # Rooms that are shared with other gateways.
+    "gateway_fleet_connected": "1 while Redis answers, else 0.",
+    "gateway_fleet_rooms_owned": "Rooms that this gateway decides for all gateways.",
+    "gateway_fleet_replicas": "Shared rooms with sockets in this gateway.",
+    "gateway_fleet_unwritten":
+        "Events that wait to be written to Redis, and that nobody was sent.",
+    "gateway_fleet_dropped":
+        "Drafts and deltas that were dropped because Redis was away or too slow.",
+    # The store.
+    "gateway_store_behind": "Events that are not written to the store yet.",
+    "gateway_store_lost": "Events that could not be written to the store in time.",
+    # Garbage collections.
+    "gateway_gc_pause_seconds": "CPU time of each pause for garbage collection.",
+    "gateway_gc_pause_longest_seconds":
+        "CPU time of the longest pause since the engine was ready or the gateway was idle.",
+    # Speech.
+    "gateway_recogniser_ready": "1 while speech is recognised, else 0.",
+    "gateway_audio_streams": "Sockets that send speech.",
+    "gateway_audio_undecoded_seconds": "Audio that waits to be decoded, of all sockets.",
+    "gateway_recognition_queued": "Jobs that wait for the recogniser.",
+    "gateway_recognition_running": "Jobs that the recogniser works on.",
+    "gateway_audio_seconds": "Audio that was accepted.",
+    "gateway_recognised_seconds":
+        "Audio of recognitions that were done; the same audio may count several times.",
+    "gateway_recognition_busy_seconds":
+        "Time that these recognitions took, of all of them together.",
+    "gateway_audio_lost_seconds":
+        "Speech that was not recognised, because the recogniser was late or failed.",
+    "gateway_heard_words": "Words of utterances heard to their end.",
+    "gateway_recognition_jobs":
+        "Recognitions that ended. outcome: done, cancelled or the code of a failure.",
+    "gateway_heard_delay_seconds":
+        "Time from the arrival of an utterance's last word to its final text.",
+    # Engines. A metric that `Engine.stats` names has the prefix `gateway_engine_`.
+    "gateway_engine_health": "1 for the state that the engine is in, 0 for the others.",
+    "gateway_engine_unfinished": "Jobs that the engine itself counts as unfinished.",
+    "gateway_engine_capacity": "Jobs that the engine is given at once, at most.",
+    "gateway_engine_queued":
+        "Waiting jobs that could go to the engine; a job may count for several.",
+    "gateway_engine_restarts": "Times that the engine was built anew.",
+    "gateway_engine_hangs": "Times that the engine was built anew because it hung.",
+    "gateway_engine_taken_over": "Jobs that the fallback engine took over.",
+    "gateway_engine_running": "vLLM: requests in the batch of the last step.",
+    "gateway_engine_waiting": "vLLM: requests waiting for the batch at the last step.",
+    "gateway_engine_kv_cache_usage": "vLLM: part of the KV cache that is in use.",
+    "gateway_engine_prefix_queries":
+        "vLLM: prompt tokens looked up in the prefix cache since start.",
+    "gateway_engine_prefix_hits": "vLLM: prompt tokens found in the prefix cache since start.",
+    "gateway_engine_preemptions":
+        "vLLM: requests whose work was thrown away for want of memory since start.",
+    "gateway_engine_steps": "vLLM: steps of the model since start.",
+    "gateway_engine_tokens": "vLLM: tokens made since start.",
+    "gateway_engine_finished": "vLLM: requests that finished without being aborted since start.",
+    "gateway_engine_queue_seconds":
+        "vLLM: time that finished requests waited in vLLM, in all.",
+    "gateway_engine_prefill_seconds":
+        "vLLM: time of finished requests until their first token, in all.",
+    "gateway_engine_decode_seconds":
+        "vLLM: time of finished requests from their first token to the last, in all.",
+}  # fmt: skip
+"""Help texts of the metrics that are read at a scrape, by name."""
 
 
 class Metrics:
@@ -120,188 +227,130 @@ class Metrics:
 
         :param guards: outputs that a guard stopped, by guard and outcome
         """
-        self.registry.register(_HubCollector(hub, guards))
-        self.registry.register(_FleetCollector(hub))
-        self.registry.register(SpeechCollector(hub))
+        for read in (partial(_hub, guards=guards), _engines, _tenants, _fleet, _speech):
+            self.registry.register(_AtScrape(partial(read, hub)))
 
     def add_authenticator(self, authenticator: Authenticator) -> None:
         """Read the authenticator's counters at every scrape."""
-        self.registry.register(_AuthenticatorCollector(authenticator))
+        self.registry.register(_AtScrape(partial(_authenticator, authenticator)))
 
     def add_store(self, store: Store) -> None:
         """Read the store's gauges at every scrape."""
-        self.registry.register(_StoreCollector(store))
+        self.registry.register(_AtScrape(partial(_store, store)))
 
     def add_garbage_collector(self, garbage: GarbageCollector) -> None:
         """Read the times of garbage collections at every scrape."""
-        self.registry.register(_PauseCollector(garbage))
+        self.registry.register(_AtScrape(partial(_pauses, garbage)))
 
     def expose(self) -> bytes:
         """Return all metrics in the text format. Takes milliseconds: call it off the event loop.
 
         They include those of the process-wide registry, where vLLM has its own.
         """
-        registries = (self.registry, REGISTRY)
-        return b"".join(generate_latest(_WithoutCreated(one)) for one in registries)
+        return b"".join(
+            generate_latest(_AtScrape(partial(_without_created, one)))
+            for one in (self.registry, REGISTRY)
+        )
 
 
-class _HubCollector:
-    """Metrics of a hub, its sockets, its scheduler and its engine."""
+class _AtScrape:
+    """A collector of prometheus-client that calls a function at every scrape."""
 
-    def __init__(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
-        self._hub = hub
-        self._guards = guards
+    def __init__(self, collect: Callable[[], Iterator[Metric]]) -> None:
+        self.collect = collect
 
-    def collect(self) -> Iterator[Metric]:
-        hub = self._hub
-        # Copied at once: scrapes run in a thread while the event loop changes the maps.
-        sessions = list(hub.sessions.values())
-        gauges = {
-            "gateway_ready": ("1 while new utterances are translated, else 0.", hub.ready),
-            "gateway_sessions": ("Open sockets.", len(sessions)),
-            "gateway_sessions_away": (
-                "Speakers whose sockets were lost and whose captions are still made.",
-                sum(len(room.attendance.away) for room in list(hub.rooms.values())),
-            ),
-            "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
-            "gateway_log_bytes": ("Memory of the logs of all rooms.", hub.log_bytes),
-            "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.scheduler.queued),
-            "gateway_finals_queued": ("Jobs for finals among those waiting.", hub.scheduler.finals),
-            "gateway_overloaded": (
-                "1 while the engine does not keep up and partials are left out, else 0.",
-                hub.load.overloaded,
-            ),
-            "gateway_rooms_seated": ("Rooms in which something was said recently.", hub.load.rooms),
-            "gateway_jobs_running": ("Jobs given to the engine.", hub.scheduler.running),
-            "gateway_jobs_capacity": (
-                "Jobs that the engine is given at once, at most.",
-                hub.scheduler.capacity,
-            ),
-            "gateway_coalesce_seconds": (
-                "How long text waits to be sent together with more; 0 without load.",
-                hub.jobs.coalescing.interval,
-            ),
-            "gateway_fallback": (
-                "1 while the fallback engine does the work, else 0.",
-                hub.degraded.engine is not None,
-            ),
-            "gateway_outbox_bytes": (
-                "Memory of what waits to be sent, of all sockets.",
-                sum(session.outbox.bytes for session in sessions),
-            ),
-            "gateway_outbox_largest_bytes": (
-                "Memory of what waits to be sent to the slowest reader.",
-                max((session.outbox.bytes for session in sessions), default=0),
-            ),
+
+def _without_created(registry: CollectorRegistry) -> Iterator[Metric]:
+    """Yield the metrics of a registry without the ``_created`` series of counters and histograms.
+
+    Such a series holds the time at which a metric was created, for each label. Prometheus ignores
+    them in the text format. prometheus-client can only switch them off for the whole process, which
+    may belong to another application.
+    """
+    for metric in registry.collect():
+        created = f"{metric.name}_created"
+        metric.samples = [sample for sample in metric.samples if sample.name != created]
+        yield metric
+
+
+def _gauges(values: Mapping[str, float]) -> Iterator[Metric]:
+    for name, value in values.items():
+        yield GaugeMetricFamily(name, HELP[name], value=float(value))
+
+
+def _counters(values: Mapping[str, float]) -> Iterator[Metric]:
+    for name, value in values.items():
+        yield CounterMetricFamily(name, HELP[name], value=value)
+
+
+def _counter(name: str, label: str, values: Mapping[str, float]) -> Metric:
+    """Return a counter with a series for each value of a label."""
+    counter = CounterMetricFamily(name, HELP[name], labels=[label])
+    for value, count in values.items():
+        counter.add_metric([value], count)
+    return counter
+
+
+def _histogram(name: str, bounds: Sequence[float], counts: list[int], total: float) -> Metric:
+    """Return a histogram.
+
+    :param counts: values up to each bound and above the one before; then those above the last one
+    """
+    # Buckets of Prometheus are cumulative.
+    sums = list(accumulate(counts))
+    buckets = [*zip(map(str, bounds), sums, strict=False), ("+Inf", sums[-1])]
+    return HistogramMetricFamily(name, HELP[name], buckets=buckets, sum_value=total)
+
+
+def _hub(hub: Hub, guards: Counter[tuple[str, str]]) -> Iterator[Metric]:
+    """Yield the metrics of a hub, its sockets, its scheduler and its jobs."""
+    # Copied at once: scrapes run in a thread while the event loop changes the maps.
+    sessions, rooms = list(hub.sessions.values()), list(hub.rooms.values())
+    outboxes = [session.outbox.bytes for session in sessions]
+    scheduler, jobs, delivery = hub.scheduler, hub.jobs, hub.counters
+    yield from _gauges(
+        {
+            "gateway_ready": hub.ready,
+            "gateway_sessions": len(sessions),
+            "gateway_sessions_away": sum(len(room.attendance.away) for room in rooms),
+            "gateway_rooms": len(rooms),
+            "gateway_log_bytes": hub.log_bytes,
+            "gateway_jobs_queued": scheduler.queued,
+            "gateway_finals_queued": scheduler.finals,
+            "gateway_overloaded": hub.load.overloaded,
+            "gateway_rooms_seated": hub.load.rooms,
+            "gateway_jobs_running": scheduler.running,
+            "gateway_jobs_capacity": scheduler.capacity,
+            "gateway_coalesce_seconds": jobs.coalescing.interval,
+            "gateway_fallback": hub.degraded.engine is not None,
+            "gateway_outbox_bytes": sum(outboxes),
+            "gateway_outbox_largest_bytes": max(outboxes, default=0),
         }
-        for name, (text, value) in gauges.items():
-            yield GaugeMetricFamily(name, text, value=float(value))
-        yield from _engines(hub)
-        yield from _delivery(hub.counters)
-        resumed = CounterMetricFamily(
-            "gateway_resumed",
-            "Sockets that resumed. ok: whether the log still had all that they missed.",
-            labels=["ok"],
-        )
-        for ok in (True, False):
-            resumed.add_metric([str(ok).lower()], hub.resumed[ok])
-        yield resumed
-        yield from _tenants(hub)
-        refused = CounterMetricFamily(
-            "gateway_refused",
-            "Utterances refused as busy. why: queue (it is full) or seat (too many rooms).",
-            labels=["why"],
-        )
-        for why in REFUSALS:
-            refused.add_metric([why], hub.load.refused[why])
-        yield refused
-        jobs = CounterMetricFamily(
-            "gateway_jobs", "Jobs given to the engine, by priority.", labels=["priority"]
-        )
-        for priority in Priority:
-            jobs.add_metric([priority.name.lower()], hub.scheduler.given[priority])
-        yield jobs
-        yield CounterMetricFamily(
-            "gateway_tokens", "Tokens that the engine made.", value=hub.jobs.tokens
-        )
-        yield CounterMetricFamily(
-            "gateway_drafted_tokens",
-            "Tokens of earlier translations that the engine has checked.",
-            value=hub.jobs.drafted,
-        )
-        yield CounterMetricFamily(
-            "gateway_accepted_tokens",
-            "Tokens of earlier translations that became output without being made again.",
-            value=hub.jobs.accepted,
-        )
-        yield CounterMetricFamily(
-            "gateway_chunks", "Pieces of text that the engine made.", value=hub.jobs.chunks
-        )
-        yield CounterMetricFamily(
-            "gateway_chunks_merged",
-            "Pieces of text that were sent together with the one before, under load.",
-            value=hub.jobs.merged,
-        )
-        rejected = CounterMetricFamily(
-            "gateway_guard", "Outputs that a guard stopped, by guard and what became of them.",
-            labels=["guard", "outcome"],
-        )  # fmt: skip
-        for (guard, outcome), count in sorted(self._guards.items()):
-            rejected.add_metric([guard, outcome], count)
-        yield rejected
-
-
-def _delivery(counters: DeliveryCounters) -> Iterator[Metric]:
-    """Yield the counters of what slow readers were not sent."""
-    saved = CounterMetricFamily(
-        "gateway_outbox_saved",
-        "Deltas that a late reader was spared. how: merged, draft (left out) or dropped.",
-        labels=["how"],
     )
-    for how, count in (
-        ("merged", counters.merged), ("draft", counters.drafts), ("dropped", counters.deltas),
-    ):  # fmt: skip
-        saved.add_metric([how], count)
-    yield saved
-    yield CounterMetricFamily(
-        "gateway_lag", "Times that a reader was told that it lags.", counters.lags
+    yield from _counters(
+        {
+            "gateway_lag": delivery.lags,
+            "gateway_too_slow": delivery.slow,
+            "gateway_tokens": jobs.tokens,
+            "gateway_drafted_tokens": jobs.drafted,
+            "gateway_accepted_tokens": jobs.accepted,
+            "gateway_chunks": jobs.chunks,
+            "gateway_chunks_merged": jobs.merged,
+        }
     )
-    yield CounterMetricFamily(
-        "gateway_too_slow", "Sockets closed with 4008 because they read too slowly.", counters.slow
+    saved = {"merged": delivery.merged, "draft": delivery.drafts, "dropped": delivery.deltas}
+    yield _counter("gateway_outbox_saved", "how", saved)
+    resumed = {"true": hub.resumed[True], "false": hub.resumed[False]}
+    yield _counter("gateway_resumed", "ok", resumed)
+    yield _counter("gateway_refused", "why", {why: hub.load.refused[why] for why in REFUSALS})
+    given = {priority.name.lower(): scheduler.given[priority] for priority in Priority}
+    yield _counter("gateway_jobs", "priority", given)
+    stopped = CounterMetricFamily(
+        "gateway_guard", HELP["gateway_guard"], labels=["guard", "outcome"]
     )
-
-
-class _AuthenticatorCollector:
-    """Metrics of authentication."""
-
-    def __init__(self, authenticator: Authenticator) -> None:
-        self._authenticator = authenticator
-
-    def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "gateway_addresses",
-            "Client addresses whose use is counted now.",
-            len(self._authenticator.addresses),
-        )
-        yield GaugeMetricFamily(
-            "gateway_tickets_used",
-            "Used tickets that are remembered until they expire.",
-            len(self._authenticator.tickets),
-        )
-        refused = CounterMetricFamily(
-            "gateway_turned_away",
-            "Sockets and requests that were refused, by the code of the error.",
-            labels=["code"],
-        )
-        counts = dict.fromkeys(TURNED_AWAY, 0) | self._authenticator.refused.copy()
-        for code, count in sorted(counts.items()):
-            refused.add_metric([code], count)
-        yield refused
-
-
-TENANTS = 50
-"""Most tenants with series of their own: those with most sockets. The others share one series, so
-that the number of series is bounded."""
+    for labels, count in sorted(guards.items()):
+        stopped.add_metric(labels, count)
+    yield stopped
 
 
 def _tenants(hub: Hub) -> Iterator[Metric]:
@@ -309,170 +358,106 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
     accounts = sorted(
         hub.tenants.accounts.copy().items(), key=lambda entry: len(entry[1].members), reverse=True
     )
-    sockets = GaugeMetricFamily(
-        "gateway_tenant_sessions", "Open sockets of a tenant.", labels=["tenant"]
-    )
-    inflight = GaugeMetricFamily(
-        "gateway_tenant_inflight", "Utterances of a tenant that have not ended.", labels=["tenant"]
-    )
     # A label for each tenant without a bound would exhaust the memory of Prometheus.
-    for name, account in accounts[:TENANTS]:
-        sockets.add_metric([name], len(account.members))
-        inflight.add_metric([name], account.inflight)
+    shown = [(name, [account]) for name, account in accounts[:TENANTS]]
     if rest := [account for _, account in accounts[TENANTS:]]:
-        sockets.add_metric(["(others)"], sum(len(account.members) for account in rest))
-        inflight.add_metric(["(others)"], sum(account.inflight for account in rest))
+        shown.append(("(others)", rest))
+    sockets, inflight = (
+        GaugeMetricFamily(name, HELP[name], labels=["tenant"])
+        for name in ("gateway_tenant_sessions", "gateway_tenant_inflight")
+    )
+    for name, some in shown:
+        sockets.add_metric([name], sum(len(account.members) for account in some))
+        inflight.add_metric([name], sum(account.inflight for account in some))
     yield sockets
     yield inflight
 
 
-class _FleetCollector:
-    """Metrics of the rooms that a hub shares with other gateways."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    def collect(self) -> Iterator[Metric]:
-        fleet = self._hub.fleet
-        if fleet is None:
-            return
-        gauges = {
-            "gateway_fleet_connected": ("1 while Redis answers, else 0.", fleet.link.connected),
-            "gateway_fleet_rooms_owned": (
-                "Rooms that this gateway decides for all gateways.",
-                len(fleet.authorities),
-            ),
-            "gateway_fleet_replicas": (
-                "Shared rooms with sockets in this gateway.",
-                len(fleet.replicas),
-            ),
-            "gateway_fleet_unwritten": (
-                "Events that wait to be written to Redis, and that nobody was sent.",
-                fleet.unwritten,
-            ),
-        }
-        for name, (text, value) in gauges.items():
-            yield GaugeMetricFamily(name, text, value=float(value))
-        yield CounterMetricFamily(
-            "gateway_fleet_dropped",
-            "Drafts and deltas that were dropped because Redis was away or too slow.",
-            fleet.link.dropped,
+def _fleet(hub: Hub) -> Iterator[Metric]:
+    """Yield the metrics of the rooms that a hub shares with other gateways."""
+    if (fleet := hub.fleet) is not None:
+        yield from _gauges(
+            {
+                "gateway_fleet_connected": fleet.link.connected,
+                "gateway_fleet_rooms_owned": len(fleet.authorities),
+                "gateway_fleet_replicas": len(fleet.replicas),
+                "gateway_fleet_unwritten": fleet.unwritten,
+            }
         )
-
-
-class _StoreCollector:
-    """Metrics of a store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "gateway_store_behind",
-            "Events that are not written to the store yet.",
-            self._store.behind,
-        )
-        yield CounterMetricFamily(
-            "gateway_store_lost",
-            "Events that could not be written to the store in time.",
-            self._store.lost,
-        )
-
-
-class _PauseCollector:
-    """Metrics of garbage collections."""
-
-    def __init__(self, garbage: GarbageCollector) -> None:
-        self._garbage = garbage
-
-    def collect(self) -> Iterator[Metric]:
-        # Buckets of Prometheus are cumulative.
-        counts = list(accumulate(self._garbage.pauses))
-        yield HistogramMetricFamily(
-            "gateway_gc_pause_seconds",
-            "CPU time of each pause for garbage collection.",
-            buckets=[*zip(map(str, STEPS_S), counts, strict=False), ("+Inf", counts[-1])],
-            sum_value=self._garbage.seconds,
-        )
-        yield GaugeMetricFamily(
-            "gateway_gc_pause_longest_seconds",
-            "CPU time of the longest pause since the engine was ready or the gateway was idle.",
-            value=self._garbage.longest,
-        )
+        yield from _counters({"gateway_fleet_dropped": fleet.link.dropped})
 
 
 def _engines(hub: Hub) -> Iterator[Metric]:
     """Yield the gauges of each engine."""
-    engines = parts(hub.engine)
     health = GaugeMetricFamily(
-        "gateway_engine_health",
-        "1 for the state that the engine is in, 0 for the others.",
-        labels=["engine", "state"],
+        "gateway_engine_health", HELP["gateway_engine_health"], labels=["engine", "state"]
     )
     gauges: dict[str, GaugeMetricFamily] = {}
-
-    def gauge(name: str, text: str, engine: str, value: float) -> None:
-        family = gauges.get(name)
-        if family is None:
-            family = gauges[name] = GaugeMetricFamily(name, text, labels=["engine"])
-        family.add_metric([engine], value)
-
-    for name, engine in engines.items():
+    for engine_name, engine in parts(hub.engine).items():
         # One series for each state, so that a query can select one and show the changes.
         for state in Health:
-            health.add_metric([name, state.value], float(engine.health is state))
-        texts = ENGINE_GAUGES
-        gauge("gateway_engine_unfinished", texts["unfinished"], name, engine.unfinished)
-        gauge("gateway_engine_capacity", texts["capacity"], name, engine.capacity)
-        gauge("gateway_engine_queued", texts["queued"], name, hub.scheduler.queue_of((name,)))
-        for own, value in engine.stats().items():
-            text = ENGINE_HELP.get(own, "As the engine counts it.")
-            gauge(f"gateway_engine_{own}", text, name, value)
+            health.add_metric([engine_name, state.value], float(engine.health is state))
+        values = {
+            "unfinished": engine.unfinished,
+            "capacity": engine.capacity,
+            "queued": hub.scheduler.queue_of((engine_name,)),
+            **engine.stats(),
+        }
+        for own, value in values.items():
+            name = f"gateway_engine_{own}"
+            text = HELP.get(name, "As the engine counts it.")
+            gauge = gauges.setdefault(name, GaugeMetricFamily(name, text, labels=["engine"]))
+            gauge.add_metric([engine_name], value)
     yield health
     yield from gauges.values()
 
 
-ENGINE_GAUGES = {
-    "unfinished": "Jobs that the engine itself counts as unfinished.",
-    "capacity": "Jobs that the engine is given at once, at most.",
-    "queued": "Waiting jobs that could go to the engine; a job may count for several.",
-}
-"""Help texts of the gauges that every engine has."""
+def _speech(hub: Hub) -> Iterator[Metric]:
+    """Yield the metrics of the recogniser of a hub, if it has one."""
+    if (runner := hub.recognition) is not None:
+        yield from _gauges(
+            {
+                "gateway_recogniser_ready": runner.recogniser.health is Health.READY,
+                "gateway_audio_streams": len(runner.streams),
+                "gateway_audio_undecoded_seconds": runner.undecoded_s,
+                "gateway_recognition_queued": runner.queued,
+                "gateway_recognition_running": len(runner.running),
+            }
+        )
+        yield from _counters(
+            {
+                "gateway_audio_seconds": runner.audio_s,
+                "gateway_recognised_seconds": runner.recognised_s,
+                "gateway_recognition_busy_seconds": runner.busy_s,
+                "gateway_audio_lost_seconds": runner.lost_s,
+                "gateway_heard_words": runner.words,
+            }
+        )
+        ended = dict(sorted(runner.jobs.copy().items()))
+        yield _counter("gateway_recognition_jobs", "outcome", ended)
+        delays = runner.delays
+        yield _histogram("gateway_heard_delay_seconds", DELAYS_S, delays, runner.delay_s)
 
 
-ENGINE_HELP = {
-    "restarts": "Times that the engine was built anew.",
-    "hangs": "Times that the engine was built anew because it hung.",
-    "taken_over": "Jobs that the fallback engine took over.",
-    "running": "vLLM: requests in the batch of the last step.",
-    "waiting": "vLLM: requests waiting for the batch at the last step.",
-    "kv_cache_usage": "vLLM: part of the KV cache that is in use.",
-    "prefix_queries": "vLLM: prompt tokens looked up in the prefix cache since start.",
-    "prefix_hits": "vLLM: prompt tokens found in the prefix cache since start.",
-    "preemptions": "vLLM: requests whose work was thrown away for want of memory since start.",
-    "steps": "vLLM: steps of the model since start.",
-    "tokens": "vLLM: tokens made since start.",
-    "finished": "vLLM: requests that finished without being aborted since start.",
-    "queue_seconds": "vLLM: time that finished requests waited in vLLM, in all.",
-    "prefill_seconds": "vLLM: time of finished requests until their first token, in all.",
-    "decode_seconds": "vLLM: time of finished requests from their first token to the last, in all.",
-}
-"""Help texts of an engine's own gauges, by their names in `Engine.stats`."""
+def _authenticator(authenticator: Authenticator) -> Iterator[Metric]:
+    """Yield the metrics of authentication."""
+    yield from _gauges(
+        {
+            "gateway_addresses": len(authenticator.addresses),
+            "gateway_tickets_used": len(authenticator.tickets),
+        }
+    )
+    counts = dict.fromkeys(TURNED_AWAY, 0) | authenticator.refused.copy()
+    yield _counter("gateway_turned_away", "code", dict(sorted(counts.items())))
 
 
-class _WithoutCreated:
-    """A view of a registry without the ``_created`` series of counters and histograms.
+def _store(store: Store) -> Iterator[Metric]:
+    """Yield the metrics of a store."""
+    yield from _gauges({"gateway_store_behind": store.behind})
+    yield from _counters({"gateway_store_lost": store.lost})
 
-    Such a series holds the time at which a metric was created, for each label. Prometheus ignores
-    them in the text format. prometheus-client can only switch them off for the whole process, which
-    may belong to another application.
-    """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in self._registry.collect():
-            created = f"{metric.name}_created"
-            metric.samples = [sample for sample in metric.samples if sample.name != created]
-            yield metric
+def _pauses(garbage: GarbageCollector) -> Iterator[Metric]:
+    """Yield the metrics of garbage collections."""
+    yield _histogram("gateway_gc_pause_seconds", STEPS_S, garbage.pauses, garbage.seconds)
+    yield from _gauges({"gateway_gc_pause_longest_seconds": garbage.longest})
