@@ -20,7 +20,6 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocket
 
 from gateway.auth.origin import AllowedOrigins
 from gateway.core.streaming.options import StreamingOptions
@@ -88,18 +87,20 @@ and the answers are not private."""
 RESTART_S = 1.0
 """Seconds until a background task that failed is started again."""
 
-
-HTTP_ROUTES = (
-    *api.ROUTES,
-    *libretranslate.ROUTES,
-    *deepl.ROUTES,
-    *openai.ROUTES,
-    *transcripts.ROUTES,
-    *tickets.ROUTES,
-    *sse.ROUTES,
-    *qr.ROUTES,
+HTTP_ROUTES = tuple(
+    route
+    for part in (api, libretranslate, deepl, openai, transcripts, tickets, sse, qr)
+    for route in part.ROUTES
 )
 """Every HTTP route except those of the demo page."""
+
+UNSTARTED = ClientFault(
+    ErrorCode.INTERNAL,
+    "The gateway was not started.",
+    "An application that mounts the gateway has to run its lifespan:"
+    " Starlette(..., lifespan=captions.lifespan).",
+)
+"""Answer to requests and handshakes while the lifespan does not run."""
 
 
 def create_app(
@@ -213,7 +214,7 @@ def create_app(
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(_OriginMiddleware, authenticator=authenticator),
+            Middleware(_with_checked_origin, authenticator=authenticator),
             *_cors(authenticator.origins),
         ],
         exception_handlers=api.EXCEPTIONS,
@@ -293,7 +294,7 @@ class GatewayApp(Starlette):
         if scope["type"] == "lifespan":
             await super().__call__(scope, receive, send)
         elif not self._running:
-            await _refuse_unstarted(scope, receive, send)
+            await api.refuse(UNSTARTED, scope, receive, send)
         elif (
             scope["type"] == "websocket"
             and len(self.user_middleware) == self._own_middleware
@@ -311,7 +312,7 @@ class GatewayApp(Starlette):
         Starlette answers an unhandled exception outside of its middleware. That answer needs the
         security headers too, so they are added around the whole stack.
         """
-        return _SecurityHeaders(super().build_middleware_stack())
+        return _with_security_headers(super().build_middleware_stack())
 
 
 def _path(scope: Scope) -> str:
@@ -320,44 +321,41 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-async def _refuse_unstarted(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request or a handshake while the lifespan does not run."""
-    answer = api.refusal(
-        ClientFault(
-            ErrorCode.INTERNAL,
-            "The gateway was not started.",
-            "An application that mounts the gateway has to run its lifespan:"
-            " Starlette(..., lifespan=captions.lifespan).",
-        )
-    )
-    if scope["type"] == "http":
-        await answer(scope, receive, send)
-    elif "websocket.http.response" in scope.get("extensions", {}):
-        await WebSocket(scope, receive, send).send_denial_response(answer)
-    else:
-        await WebSocket(scope, receive, send).close()
+# Both kinds of middleware are plain ASGI: `BaseHTTPMiddleware` would wrap every request in a task
+# group.
 
 
-class _SecurityHeaders:
-    """ASGI middleware that adds `SECURITY` to every HTTP answer.
+def _with_security_headers(app: ASGIApp) -> ASGIApp:
+    """Return an application that adds `SECURITY` to every HTTP answer."""
 
-    It is no `BaseHTTPMiddleware`, which would wrap every request in a task group.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *SECURITY]
             await send(message)
 
-        await self.app(scope, receive, with_headers)
+        await app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+    return wrapped
+
+
+def _with_checked_origin(app: ASGIApp, authenticator: Authenticator) -> ASGIApp:
+    """Return an application that refuses requests of foreign pages and under foreign host names.
+
+    Sockets are checked by `WebSocketEndpoint`, which can explain a refusal to a browser. Sockets of
+    other paths are refused by their route, whatever their origin.
+    """
+
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and _path(scope) not in UNCHECKED:
+            try:
+                authenticator.check_origin(Headers(scope=scope))
+            except ClientFault as fault:
+                await api.refuse(fault, scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return wrapped
 
 
 async def _share_signing_key(hub: Hub) -> None:
@@ -372,27 +370,6 @@ async def _share_signing_key(hub: Hub) -> None:
             hub.signer.replace(await hub.store.key())
         except GatewayError as fault:
             log.error("Resume tokens will not outlive this process: %s", fault)
-
-
-class _OriginMiddleware:
-    """ASGI middleware that refuses requests of foreign pages and under foreign host names.
-
-    Sockets are checked by `WebSocketEndpoint`, which can explain a refusal to a browser.
-    """
-
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
-        self.app = app
-        self._authenticator = authenticator
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Sockets of other paths are refused by their route, whatever their origin.
-        if scope["type"] == "http" and _path(scope) not in UNCHECKED:
-            try:
-                self._authenticator.check_origin(Headers(scope=scope))
-            except ClientFault as fault:
-                await api.refusal(fault)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
 
 
 def _cors(origins: AllowedOrigins) -> list[Middleware]:

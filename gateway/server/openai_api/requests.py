@@ -16,7 +16,7 @@ no language, since many tools cannot change theirs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -71,6 +71,9 @@ class _TextRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ChatRequest(_TextRequest, frozen=True, kw_only=True):
     """The body of ``POST /v1/chat/completions``. Fields that are not listed are ignored."""
 
+    EXAMPLE: ClassVar = (
+        '{"model":"translate-de","messages":[{"role":"user","content":"Good morning"}]}'
+    )
     messages: tuple[InputMessage, ...]
     n: int | None = None
     response_format: dict[str, Any] | None = None
@@ -85,6 +88,7 @@ class ChatRequest(_TextRequest, frozen=True, kw_only=True):
 class ResponsesRequest(_TextRequest, frozen=True, kw_only=True):
     """The body of ``POST /v1/responses``. Fields that are not listed are ignored."""
 
+    EXAMPLE: ClassVar = '{"model":"translate-de","input":"Good morning"}'
     input: str | tuple[InputMessage, ...]
     instructions: str | None = None
     text: dict[str, Any] | None = None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from starlette.datastructures import Headers
@@ -31,8 +31,8 @@ from gateway.protocol.fields import Context, Terms
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, Final
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.routes import oneshot
-from gateway.server.routes.body import EXAMPLE, read
+from gateway.server.routes.body import read
+from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.phase import HubPhase
 from gateway.settings.loading import near
@@ -64,6 +64,7 @@ STATUS: Mapping[ErrorCode, int] = {
 class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     """The body of ``POST /v1/translate``."""
 
+    EXAMPLE: ClassVar = '{"text":"good morning","source_lang":"en","target_lang":"de"}'
     text: str
     target_lang: str
     source_lang: str = "auto"
@@ -72,30 +73,22 @@ class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False)
     stream: bool = False
 
 
-EXAMPLE[TranslateRequest] = '{"text":"good morning","source_lang":"en","target_lang":"de"}'
-
-
 async def translate(request: Request) -> Response:
     """Translate one text into one language. Answer in JSON or, with ``stream``, in events."""
-    hub = _hub(request)
     permissions = await allowed(request, Role.SPEAK, PRIVATE)
     body = await read(request, TranslateRequest)
-    shot = oneshot.OneShot(
-        hub,
-        oneshot.OneShotRequest(
-            body.text,
-            source=body.source_lang,
-            target=body.target_lang,
-            context=body.context,
-            glossary=body.glossary,
-            live=body.stream,
-        ),
-        permissions,
+    asked = OneShotRequest(
+        body.text,
+        source=body.source_lang,
+        target=body.target_lang,
+        context=body.context,
+        glossary=body.glossary,
+        live=body.stream,
     )
-    note_trace(request, shot)
+    shot = begin(request, asked, permissions)
     if body.stream:
         return EventStreamResponse(shot, _encoded(shot))
-    (finals,) = await answer(request, [shot])
+    (finals,) = await while_connected(request, [shot.finals()])
     return reply(
         {
             "translation": shot.join(finals),
@@ -107,22 +100,16 @@ async def translate(request: Request) -> Response:
     )
 
 
-def note_trace(request: Request, shot: oneshot.OneShot) -> None:
-    """Make the translation a part of the trace that the request belongs to, if it has one."""
+def begin(request: Request, asked: OneShotRequest, permissions: Permissions) -> OneShot:
+    """Begin a translation, as a part of the trace that the request belongs to. See `OneShot`."""
+    shot = OneShot(_hub(request), asked, permissions)
     tracer = request.app.state.tracer
     if tracer is not None:
         tracer.connected(shot.session, request.headers, once=True)
+    return shot
 
 
-async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[list[Final]]:
-    """Return the final pieces of each translation. Raises `GatewayError`.
-
-    The translations are cancelled if the client disconnects or one of them fails.
-    """
-    return await while_connected(request, [shot.finals() for shot in shots])
-
-
-async def while_connected(request: Request, awaited: Sequence[Awaitable[T]]) -> list[T]:
+async def while_connected(request: Request, awaited: Iterable[Awaitable[T]]) -> list[T]:
     """Return the results of all that is awaited, in order.
 
     All of it is cancelled if the client disconnects or one fails. Raises `ClientFault`
@@ -163,7 +150,7 @@ class EventStreamResponse(StreamingResponse):
     :param events: the encoded events of the translation
     """
 
-    def __init__(self, shot: oneshot.OneShot, events: AsyncGenerator[bytes]) -> None:
+    def __init__(self, shot: OneShot, events: AsyncGenerator[bytes]) -> None:
         self._events = events
         self._shot = shot
         super().__init__(
@@ -179,7 +166,7 @@ class EventStreamResponse(StreamingResponse):
             self._shot.close()
 
 
-async def _encoded(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
+async def _encoded(shot: OneShot) -> AsyncGenerator[bytes]:
     finals = []
     try:
         async with aclosing(shot.events()) as events:
@@ -288,6 +275,11 @@ async def on_fault(request: Request, exc: Exception) -> Response:
     return refusal(exc)
 
 
+def no_room(name: str, hint: str | None = None) -> ClientFault:
+    """Return the fault (``not_found``) of a request for a room that does not exist."""
+    return ClientFault(ErrorCode.NOT_FOUND, f"There is no room {name[:64]!r}.", hint)
+
+
 def refusal(fault: GatewayError, body: Any = None, code: int | None = None) -> Response:
     """Return the answer to a request that fails with ``fault``.
 
@@ -358,16 +350,20 @@ async def upgrade_required(request: Request) -> Response:
 
 async def no_socket(socket: WebSocket) -> None:
     """Refuse a WebSocket handshake for another path with 404 and the right path."""
-    # An ASGI extension, which not every server has.
-    if "websocket.http.response" not in socket.scope.get("extensions", {}):
-        await socket.close()  # the server answers 403
-        return
-    fault = ClientFault(
-        ErrorCode.NOT_FOUND,
-        f"There is no WebSocket at {socket.url.path[:SHOWN_PATH]}: it is at {SOCKET_PATH}.",
-        f"Try: {_wscat(socket)}",
-    )
-    await socket.send_denial_response(refusal(fault))
+    path = socket.url.path[:SHOWN_PATH]
+    message = f"There is no WebSocket at {path}: it is at {SOCKET_PATH}."
+    fault = ClientFault(ErrorCode.NOT_FOUND, message, f"Try: {_wscat(socket)}")
+    await refuse(fault, socket.scope, socket.receive, socket.send)
+
+
+async def refuse(fault: GatewayError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request or a handshake with a fault."""
+    # The answer to a handshake is an ASGI extension, which not every server has.
+    answers = "websocket.http.response" in scope.get("extensions", {})
+    if scope["type"] == "websocket" and not answers:
+        await send({"type": "websocket.close"})  # the server answers 403
+    else:
+        await refusal(fault)(scope, receive, send)
 
 
 def _wscat(connection: HTTPConnection) -> str:

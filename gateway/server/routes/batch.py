@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from gateway.auth.permissions import Permissions
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.routes.api import answer, note_trace
+from gateway.server.routes.api import begin, while_connected
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 
 MOST = 50
@@ -47,13 +47,12 @@ async def translate_batch(
             # Reading one text may take a tenth of a second. Others have their turn in between.
             await asyncio.sleep(0)
             try:
-                shots[i] = OneShot(request.app.state.hub, replace(wanted, text=text), permissions)
+                shots[i] = begin(request, replace(wanted, text=text), permissions)
             except ClientFault as fault:
                 if fault.code is not ErrorCode.EMPTY_TEXT:
                     raise
-                continue
-            note_trace(request, shots[i])
-        finals = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
+        made = await while_connected(request, [shot.finals() for shot in shots.values()])
+        finals = dict(zip(shots, made, strict=True))
     finally:
         for shot in shots.values():  # if one text is refused, those before it have sessions
             shot.close()

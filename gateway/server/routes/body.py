@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -19,16 +19,21 @@ from starlette.requests import ClientDisconnect, Request
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.runtime.hub import Hub
 
-Body = TypeVar("Body")
-
 BODY_S = 10.0
 """Seconds for the whole body of a request, which has a few kilobytes."""
 
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 """Media types of forms."""
 
-EXAMPLE: dict[type[Any], str] = {}
-"""Example of each body, for the hint of a request with another body."""
+
+class BodyShape(Protocol):
+    """A struct that a body is converted to."""
+
+    EXAMPLE: ClassVar[str]
+    """A body in JSON, for the hint of a request with another body."""
+
+
+Body = TypeVar("Body", bound=BodyShape)
 
 
 async def read(request: Request, shape: type[Body]) -> Body:
@@ -51,7 +56,7 @@ async def read(request: Request, shape: type[Body]) -> Body:
         raise ClientFault(
             ErrorCode.BAD_FRAME,
             f"The body could not be read: {str(exc)[:200]}.",
-            "Send JSON, such as " + EXAMPLE.get(shape, "an object") + ".",
+            f"Send JSON, such as {shape.EXAMPLE}.",
         ) from exc
 
 

@@ -6,7 +6,7 @@ Must not know: how a text is translated. Documents, glossaries and formality are
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -22,7 +22,7 @@ from gateway.protocol.fields import Context
 from gateway.protocol.messages import PRIVATE
 from gateway.server.routes.api import allowed, language_list, refusal, reply, status, with_errors
 from gateway.server.routes.batch import MOST, translate_batch
-from gateway.server.routes.body import EXAMPLE, read
+from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShotRequest
 from gateway.text import languages
 
@@ -33,6 +33,7 @@ SCHEME = "DeepL-Auth-Key "
 class DeepLRequest(msgspec.Struct, frozen=True):
     """The body of ``/v2/translate``. Fields that are not listed are ignored."""
 
+    EXAMPLE: ClassVar = '{"text":["Good morning"],"target_lang":"DE"}'
     text: str | Annotated[tuple[str, ...], Meta(max_length=MOST)]
     target_lang: str
     source_lang: str | None = None
@@ -40,9 +41,6 @@ class DeepLRequest(msgspec.Struct, frozen=True):
     tag_handling: Literal["html", "xml", ""] | None = None
     formality: str = "default"
     glossary_id: str | None = None
-
-
-EXAMPLE[DeepLRequest] = '{"text":["Good morning"],"target_lang":"DE"}'
 
 
 async def translate(request: Request) -> Response:
@@ -86,10 +84,8 @@ async def list_languages(request: Request) -> Response:
 class LanguagesRequest(msgspec.Struct, frozen=True):
     """The query of ``/v2/languages``."""
 
+    EXAMPLE: ClassVar = '{"type":"target"}'
     type: Literal["source", "target"] = "source"
-
-
-EXAMPLE[LanguagesRequest] = '{"type":"target"}'
 
 
 def _sources(profile: Model) -> object:

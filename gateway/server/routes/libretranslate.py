@@ -6,7 +6,7 @@ docs.libretranslate.com describes them. Must not know: how a text is translated.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +21,7 @@ from gateway.protocol.messages import PRIVATE
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes.api import allowed, directions, language_list, reply
 from gateway.server.routes.batch import MOST, TranslatedText, translate_batch
-from gateway.server.routes.body import EXAMPLE, read
+from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import TEXT, OneShotRequest
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
@@ -30,6 +30,7 @@ from gateway.text import languages
 class TranslateQuery(msgspec.Struct, frozen=True):
     """The body of ``/translate``. ``alternatives`` is accepted, but there are none."""
 
+    EXAMPLE: ClassVar = '{"q":"Good morning","source":"en","target":"de","format":"text"}'
     q: str | Annotated[tuple[str, ...], Meta(max_length=MOST)]
     target: str
     source: str = AUTO
@@ -41,12 +42,9 @@ class TranslateQuery(msgspec.Struct, frozen=True):
 class DetectRequest(msgspec.Struct, frozen=True):
     """The body of ``/detect``."""
 
+    EXAMPLE: ClassVar = '{"q":"Guten Morgen"}'
     q: str
     api_key: str | None = None
-
-
-EXAMPLE[TranslateQuery] = '{"q":"Good morning","source":"en","target":"de","format":"text"}'
-EXAMPLE[DetectRequest] = '{"q":"Guten Morgen"}'
 
 
 async def translate(request: Request) -> Response:

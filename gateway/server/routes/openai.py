@@ -40,23 +40,17 @@ from gateway.server.routes.api import (
     Endpoint,
     EventStreamResponse,
     allowed,
-    answer,
+    begin,
     language_list,
-    note_trace,
     refusal,
     reply,
     status,
     while_connected,
     with_errors,
 )
-from gateway.server.routes.body import EXAMPLE, read
+from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.text import languages
-
-EXAMPLE[ChatRequest] = (
-    '{"model":"translate-de","messages":[{"role":"user","content":"Good morning"}]}'
-)
-EXAMPLE[ResponsesRequest] = '{"model":"translate-de","input":"Good morning"}'
 
 DONE = b"data: [DONE]\n\n"
 """End of a stream of chat completions."""
@@ -79,13 +73,12 @@ def _translating(
             glossary=body.glossary,
             live=body.stream,
         )
-        shot = OneShot(request.app.state.hub, asked, permissions)
-        note_trace(request, shot)
+        shot = begin(request, asked, permissions)
         name = model_name(shot.source, shot.target)
         about = kind(shot.session, int(time.time()), name)
         if body.stream:
             return await _stream(request, shot, about)
-        (finals,) = await answer(request, [shot])
+        (finals,) = await while_connected(request, [shot.finals()])
         return reply(about.whole(shot.join(finals)))
 
     return with_errors(endpoint, _refused)

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.handshake import bearer_token, is_room_name
+from gateway.server.routes.api import no_room
 from gateway.settings.catalogue import loopback
 
 TOKEN = 128
@@ -45,16 +46,16 @@ async def qr(request: Request) -> Response:
     """
     room = request.path_params["room"]
     if not is_room_name(room):
-        raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {room[:64]!r}.")
+        raise no_room(room)
     if len(request.headers.get("host", "")) > HOST:
         raise ClientFault(
             ErrorCode.BAD_FRAME, f"No host has a name of more than {HOST} characters."
         )
     # The address as the client sees it, unless only this machine could open it.
-    address = f"{request.base_url}join.html?{urlencode({'room': room})}"
-    headers = HEADERS
+    page = f"join.html?{urlencode({'room': room})}"
+    address, headers = f"{request.base_url}{page}", HEADERS
     if request.app.state.base_url is not None and loopback(request.url.hostname or ""):
-        address = f"{request.app.state.base_url}/join.html?{urlencode({'room': room})}"
+        address = f"{request.app.state.base_url}/{page}"
         headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
     token = bearer_token(request.headers.get("authorization", ""))
     # A code with a token is not cached: the cache would keep the secret in memory.

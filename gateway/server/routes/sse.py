@@ -22,12 +22,12 @@ from starlette.types import Receive, Scope, Send
 from gateway.auth.permissions import Role
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.session.session import Session
-from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
+from gateway.errors import CloseCode, redacted
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
-from gateway.server.routes.api import until_disconnected
+from gateway.server.routes.api import no_room, until_disconnected
 from gateway.server.routes.query_parameters import read_query
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.log_ids import session_ids
@@ -60,7 +60,7 @@ async def events(request: Request) -> RoomEventStream:
     authenticator: Authenticator = request.app.state.authenticator
     room = request.path_params["room"]
     if not is_room_name(room):
-        raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {room[:64]!r}.")
+        raise no_room(room)
     caller = authenticator.caller(request.scope)
     caller.admit()
     try:
@@ -112,10 +112,8 @@ class RoomEventStream:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 # A server raises OSError in ``send`` if the client has gone.
                 if isinstance(result, Exception) and not isinstance(result, OSError):
-                    session, bare = self._session, redacted(result)
-                    log.error(
-                        "%s ended by a fault", session.id, exc_info=bare, extra=session_ids(session)
-                    )
+                    ids, bare = session_ids(self._session), redacted(result)
+                    log.error("%s ended by a fault", ids["session"], exc_info=bare, extra=ids)
 
     def _on_outbox(self) -> None:
         if self._session.outbox.closing is CloseCode.TOO_SLOW and self._writing is not None:

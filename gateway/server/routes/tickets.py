@@ -8,7 +8,7 @@ sees the key.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -22,7 +22,7 @@ from gateway.auth.tickets import TICKET_S
 from gateway.protocol.handshake import ROOM_PATTERN
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes.api import allowed, reply
-from gateway.server.routes.body import EXAMPLE, read
+from gateway.server.routes.body import read
 from gateway.text import languages
 
 
@@ -32,12 +32,10 @@ class TicketRequest(msgspec.Struct, frozen=True):
     ``to``: languages that the ticket allows to read, separated by commas; without it, all.
     """
 
+    EXAMPLE: ClassVar = '{"room":"demo","role":"view","to":"de,fr"}'
     room: Annotated[str, Meta(pattern=ROOM_PATTERN)]
     role: Role = Role.VIEW
     to: str | None = None
-
-
-EXAMPLE[TicketRequest] = '{"room":"demo","role":"view","to":"de,fr"}'
 
 
 async def mint(request: Request) -> Response:

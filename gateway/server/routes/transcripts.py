@@ -20,7 +20,7 @@ from gateway.auth.permissions import Role
 from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.handshake import is_room_name
-from gateway.server.routes.api import allowed
+from gateway.server.routes.api import allowed, no_room
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 from gateway.transcripts import formats
@@ -191,10 +191,8 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
             log = history.log
             return title(hub, name, log), log.entries()
     if room is None:
-        raise ClientFault(
-            ErrorCode.NOT_FOUND,
-            f"There is no room {name[:64]!r}.",
-            f"A room is there while somebody is in it, and {hub.limits.room_s:g} s longer.",
+        raise no_room(
+            name, f"A room is there while somebody is in it, and {hub.limits.room_s:g} s longer."
         )
     return title(hub, name, room.log), room.log.entries()
 
@@ -260,7 +258,7 @@ async def forget(request: Request) -> Response:
     # Before the room is looked for: a stranger must not learn which rooms exist.
     await allowed(request, Role.MODERATE, name)
     if not (is_room_name(name) and await hub.forget(name)):
-        raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {name[:64]!r}.")
+        raise no_room(name)
     return Response(status_code=204)
 
 
