@@ -90,12 +90,10 @@ def serve(kind: str, pipe: Connection) -> None:
     async def main() -> None:
         await engine.start()
         asyncio.get_running_loop().add_reader(pipe.fileno(), _obey, pipe, stepper, stop)
-        collector = GarbageCollector(lambda: False)
-        collector.start()  # as `gateway serve` has it, for all
-        collector.thaw()
-        pipe.send(listener.getsockname()[1])
-        await running()
-        collector.stop()
+        with GarbageCollector(lambda: False) as collector:  # as `gateway serve` has it, for all
+            collector.thaw()
+            pipe.send(listener.getsockname()[1])
+            await running()
         await engine.aclose()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -7,8 +7,9 @@ Owns: which parts the settings ask for. Must not know: how the application is se
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from gateway.server.app import GatewayApp, create_app
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.settings.catalogue import Settings, SettingsError, check_output
+from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
 from gateway.text import languages
 
@@ -65,6 +67,24 @@ def default_language(settings: Settings) -> str | None:
         return None if settings.lang is None else languages.normalise(settings.lang)
     except ClientFault as fault:
         raise SettingsError(f"{fault} {fault.hint} Check --lang.") from fault
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    engine: Engine, store: Store | None, recognition: RecognitionRunner | None
+) -> AsyncIterator[None]:
+    """Open a store while the block lasts; its end also closes what recognises and the engine.
+
+    Raises `StoreFault` if the store cannot open.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(engine.aclose)
+        if recognition is not None:
+            stack.push_async_callback(recognition.aclose)
+        if store is not None:
+            await store.open()
+            stack.push_async_callback(store.close)
+        yield
 
 
 async def start_models(engine: Engine, recognition: RecognitionRunner | None) -> None:

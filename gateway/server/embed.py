@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from gateway.engines.registry import build as build_engine
 from gateway.server.app import GatewayApp
-from gateway.server.build import build, start_models
+from gateway.server.build import build, opened, start_models
 from gateway.settings.catalogue import Settings, SettingsError, asks
 
 
@@ -39,13 +39,7 @@ def gateway_app(settings: Settings) -> GatewayApp:
 
     @contextlib.asynccontextmanager
     async def parts() -> AsyncIterator[None]:
-        async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(engine.aclose)
-            if app.state.store is not None:
-                await app.state.store.open()
-                stack.push_async_callback(app.state.store.close)
-            if recognition is not None:
-                stack.push_async_callback(recognition.aclose)
+        async with opened(engine, app.state.store, recognition):
             await start_models(engine, recognition)
             yield
 

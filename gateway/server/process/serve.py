@@ -29,7 +29,7 @@ from typing import Any
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build as build_engine
 from gateway.errors import redacted
-from gateway.server.build import build, start_models
+from gateway.server.build import build, opened, start_models
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate
 from gateway.server.process.console import announcement, say, show_progress
@@ -38,6 +38,7 @@ from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.tasks import running
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
@@ -71,18 +72,11 @@ class GatewayProcess:
         Raises `GatewayError` if the engine cannot start, `StoreFault` if the store cannot open.
         """
         asyncio.get_running_loop().set_exception_handler(unhandled)
-        async with contextlib.AsyncExitStack() as stack:
-            if self.collector is not None:
-                self.collector.start()
-                stack.callback(self.collector.stop)
-            stack.push_async_callback(self.engine.aclose)
-            if self.recognition is not None:
-                stack.push_async_callback(self.recognition.aclose)
-            if self.store is not None:  # before the first client connects
-                await self.store.open()
-                stack.push_async_callback(self.store.close)
-            if not self.server.should_exit:
-                await self._serve()
+        with self.collector or contextlib.nullcontext():
+            # The store is open before the first client connects.
+            async with opened(self.engine, self.store, self.recognition):
+                if not self.server.should_exit:
+                    await self._serve()
         return 0
 
     async def _serve(self) -> None:
@@ -96,7 +90,9 @@ class GatewayProcess:
         opening = asyncio.create_task(server.opened.wait())
         raised: BaseException | None = None
         try:
-            await self._show_progress_until_first_of(serving, starting)
+            # The end of the block clears the line before anything else is written.
+            async with running(show_progress(self.engine, time.monotonic)):
+                await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
                 await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
@@ -117,17 +113,6 @@ class GatewayProcess:
             if fault is not None and fault is not raised:
                 log.error("the engine failed while the gateway ended", exc_info=redacted(fault))
 
-    async def _show_progress_until_first_of(
-        self, serving: asyncio.Task[None], starting: asyncio.Task[None]
-    ) -> None:
-        tasks: set[asyncio.Task[None]] = {serving, starting}
-        progress = asyncio.create_task(show_progress(self.engine, time.monotonic))
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            progress.cancel()
-            await asyncio.wait({progress})  # it clears its line before anything else is written
-
     def _announce(self) -> None:
         if self.collector is not None:
             # Much of what a model's start leaves is garbage, and the rest stays for good.
@@ -145,13 +130,11 @@ def serve(settings: Settings) -> int:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     check_certificate(settings)
-    listener = inherited(settings)
+    listener, reuse = inherited(settings), settings.reuse_port
     # The next process listens on the same socket.
-    shared = settings.reuse_port or listener is not None
+    shared = reuse or listener is not None
     if listener is None:
-        listener = listen(
-            lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings
-        )
+        listener = listen(lan.host(settings), settings.port, reuse=reuse, settings=settings)
     with listener:
         return _serve_on(listener, settings, shared=shared)
 
@@ -159,10 +142,9 @@ def serve(settings: Settings) -> int:
 def _serve_on(listener: socket.socket, settings: Settings, *, shared: bool) -> int:
     """Run a gateway that accepts connections from ``listener``; see `serve`."""
     invitation = lan.invite(listener, settings) if settings.lan else None
-    ring = None if invitation is None else invitation.ring
     guards: Counter[tuple[str, str]] = Counter()
     engine = build_engine(settings, guards)
-    app = build(settings, engine, guards, ring)
+    app = build(settings, engine, guards, invitation.ring if invitation else None)
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)

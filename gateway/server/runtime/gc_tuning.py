@@ -34,7 +34,9 @@ STEPS_S = (0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.02, 0.05, 
 
 
 class GarbageCollector:
-    """The garbage collector of this process, between `start` and `stop`. There may be one only.
+    """The garbage collector of this process, while its block lasts. There may be one only.
+
+    It needs a running event loop. Its end restores CPython's settings; settled objects stay frozen.
 
     :param idle: tells whether no session is open, so that a long pause disturbs nobody
     :param clock: seconds of CPU time; with wall-clock time a busy neighbour would count as a pause
@@ -45,12 +47,9 @@ class GarbageCollector:
     ) -> None:
         self.pauses = [0] * (len(STEPS_S) + 1)
         """Pauses by class of `STEPS_S`; the last element counts longer ones."""
-        self.longest = 0.0
-        """Seconds of the longest pause since everything was visited."""
-        self.seconds = 0.0
-        """Seconds of all pauses together."""
-        self.settled = 0
-        """Times that survivors were settled."""
+        self.longest = 0.0  # seconds of the longest pause since everything was visited
+        self.seconds = 0.0  # of all pauses together
+        self.settled = 0  # times that survivors were settled
         self._idle = idle
         self._clock = clock
         self._begun = 0.0
@@ -60,16 +59,15 @@ class GarbageCollector:
         self._timer: asyncio.TimerHandle
         self._thresholds: tuple[int, int, int]
 
-    def start(self) -> None:
-        """Take over the garbage collector, in the running event loop."""
+    def __enter__(self) -> GarbageCollector:
         self._loop = asyncio.get_running_loop()
         self._thresholds = gc.get_threshold()
         gc.set_threshold(YOUNG, NEVER, NEVER)
         gc.callbacks.append(self._observe)
         self._timer = self._loop.call_later(THAW_S, self._thaw_if_idle)
+        return self
 
-    def stop(self) -> None:
-        """Restore CPython's settings. Settled objects stay frozen."""
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         gc.callbacks.remove(self._observe)
         gc.set_threshold(*self._thresholds)

@@ -1,23 +1,37 @@
-"""Background tasks whose faults are logged.
+"""Background tasks that end with a block, or whose faults are logged.
 
 Owns: the tasks, until they end. Must not know: what they do.
-
-Nobody awaits such a task. If it dies of an exception, asyncio alone would report that late or, if
-it is gathered at the end, never.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, TypeVar
 
 from gateway.errors import redacted
 
+T = TypeVar("T")
+
+
+@contextlib.asynccontextmanager
+async def running(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run a coroutine in a task, which is cancelled and has ended at the end of the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})  # leaves its exception to the caller
+
 
 class BackgroundTasks:
-    """Tasks of one owner.
+    """Tasks of one owner that nobody awaits.
+
+    If one dies of an exception, asyncio alone would report that late or, if it is gathered at the
+    end, never.
 
     :param log: logger that faults are written to
     :param failure: message of the log line

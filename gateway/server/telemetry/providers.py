@@ -21,8 +21,8 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from gateway import __version__
 from gateway.server.runtime.hub import Hub
-from gateway.server.telemetry.environment import ExporterNames, Signal
 from gateway.server.telemetry.export import MetricsExport
+from gateway.server.telemetry.start import ExporterNames, Signal
 from gateway.server.telemetry.tracing import UtteranceTracer
 
 log = logging.getLogger("gateway.telemetry")

@@ -28,11 +28,12 @@ import msgspec
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
-from gateway.server.build import build, start_models
+from gateway.server.build import build, opened, start_models
 from gateway.server.process.listener import descriptors, listen
 from gateway.server.process.logs import formatter
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.tasks import running
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure, refuse_two_stores
 from gateway.settings.loading import load
@@ -152,20 +153,15 @@ class PluginGateway:
         store: Store | None,
         listener: socket.socket,
     ) -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            stack.callback(listener.close)
-            stack.push_async_callback(engine.aclose)
-            if store is not None:
-                await store.open()
-                stack.push_async_callback(store.close)
-            if recognition is not None:
-                stack.push_async_callback(recognition.aclose)
-            starting = asyncio.create_task(start_models(engine, recognition))
-            stack.push_async_callback(_cancel, starting)
-            server.after = starting
-            await server.serve(sockets=[listener])
-            if starting.done():  # else a signal came first
-                starting.result()  # raises if the engine failed, so that the server never listened
+        with listener:
+            async with (
+                opened(engine, store, recognition),
+                running(start_models(engine, recognition)) as starting,
+            ):
+                server.after = starting
+                await server.serve(sockets=[listener])
+                if starting.done():  # else a signal came first
+                    starting.result()  # raises if the engine failed: the server never listened
 
     def _serving_ended(self, task: asyncio.Task[None]) -> None:
         fault = None if task.cancelled() else task.exception()
@@ -200,8 +196,3 @@ def _set_up_log(settings: Settings) -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(formatter(settings.log_format))
         gateway_log.addHandler(handler)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])  # the event loop reports an exception that nobody has retrieved

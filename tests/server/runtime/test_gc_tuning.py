@@ -6,7 +6,6 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -28,14 +27,8 @@ class Node:
         self.me = self
 
 
-@contextmanager
-def collecting(idle: bool = True) -> Iterator[GarbageCollector]:
-    collector = GarbageCollector(lambda: idle)
-    collector.start()
-    try:
-        yield collector
-    finally:
-        collector.stop()
+def collecting(idle: bool = True) -> GarbageCollector:
+    return GarbageCollector(lambda: idle)
 
 
 async def survive(collector: GarbageCollector) -> list[list[int]]:
@@ -69,9 +62,7 @@ async def test_a_cycle_that_becomes_garbage_after_it_settled_is_freed_when_idle(
 ) -> None:
     monkeypatch.setattr(gc_tuning, "THAW_S", 0.01)
     nobody = [False]
-    collector = GarbageCollector(lambda: nobody[0])
-    collector.start()
-    try:
+    with GarbageCollector(lambda: nobody[0]) as collector:
         node: Node | None = Node()
         gone = weakref.ref(node)
         await survive(collector)
@@ -81,8 +72,6 @@ async def test_a_cycle_that_becomes_garbage_after_it_settled_is_freed_when_idle(
         nobody[0] = True
         await until(lambda: gone() is None)
         assert sum(collector.pauses) > 0 and collector.longest == 0
-    finally:
-        collector.stop()
 
 
 async def test_pauses_are_counted_by_their_length() -> None:
@@ -90,11 +79,9 @@ async def test_pauses_are_counted_by_their_length() -> None:
 
     gc.disable()
     try:
-        collector = GarbageCollector(lambda: True, clock=lambda: next(times))
-        collector.start()
-        for _ in range(3):
-            gc.collect()
-        collector.stop()
+        with GarbageCollector(lambda: True, clock=lambda: next(times)) as collector:
+            for _ in range(3):
+                gc.collect()
     finally:
         gc.enable()
     counted = dict(zip((*STEPS_S, None), collector.pauses, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.server.telemetry.environment import exporter_names
+from gateway.server.telemetry.start import exporter_names
 
 HTTP, GRPC = "otlp_proto_http", "otlp_proto_grpc"
 BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
