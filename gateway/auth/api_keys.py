@@ -52,10 +52,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     role: Role = Role.SPEAK
     rooms: tuple[Pattern, ...] = ("*",)
     langs: tuple[str, ...] | None = None
-    tenant: Name | None = None
-    """Default: the name of the key, so that it is a tenant of its own."""
-    until: Annotated[datetime, Meta(tz=True)] | None = None
-    """Expiry: a date with a time and an offset."""
+    tenant: Name | None = None  # default: the name of the key, a tenant of its own
+    until: Annotated[datetime, Meta(tz=True)] | None = None  # a date with a time and an offset
     quota: Quota = Quota()
 
     @property

@@ -31,11 +31,7 @@ class TrustedProxies:
     """Proxies whose ``X-Forwarded-For`` is trusted. None by default."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """Create a list of proxies.
-
-        Raises `ValueError` if one of ``networks`` is not an address or a network such as
-        ``10.0.0.0/8``.
-        """
+        """Create a list. Raises `ValueError` for what is no address or network (``10.0.0.0/8``)."""
         self._networks = tuple(map(ipaddress.ip_network, networks))
 
     def client_address(self, peer: str | None, forwarded: Sequence[str]) -> str | None:
@@ -158,12 +154,11 @@ class AddressLimits:
         """Return the counters of an address, which becomes the most recent of the idle ones."""
         record = self._open.get(address)
         if record is None:
-            record = self._idle.get(address)
+            record = self._idle.pop(address, None)
             if record is None:
                 rate, burst = self._limits.address_rate, self._limits.address_sockets
                 record = _AddressRecord(TokenBucket(rate, burst, now), now)
             self._idle[address] = record
-            self._idle.move_to_end(address)
             self._trim()
         return record
 

@@ -61,11 +61,8 @@ class AllowedHosts:
         self._listed = _LOCAL | {host.lower() for host in hosts}
 
     def check(self, host: str | None) -> None:
-        """Raise `ClientFault` (``forbidden``) if the header ``Host`` has another name.
-
-        None is allowed: browsers always send the header, and only they are tricked.
-        """
-        # HTTP/1.0 clients may leave the header out; browsers do not.
+        """Raise `ClientFault` (``forbidden``) if the header ``Host`` has another name."""
+        # HTTP/1.0 clients may leave it out. Browsers always send it, and only they are tricked.
         if not host or ANY in self._listed:
             return
         name, _ = _split(host)

@@ -29,16 +29,11 @@ RANKS = (Role.VIEW, Role.SPEAK, Role.MODERATE)
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of all sockets of one tenant together. None means that only the limits of the gateway
-    apply.
-    """
+    """Limits of all sockets of one tenant together. None: only those of the gateway apply."""
 
-    sessions: int | None = None
-    """Number of open sockets."""
-    inflight: int | None = None
-    """Number of unfinished utterances."""
-    minute: int | None = None
-    """Number of utterances begun within a minute."""
+    sessions: int | None = None  # number of open sockets
+    inflight: int | None = None  # number of unfinished utterances
+    minute: int | None = None  # number of utterances begun within a minute
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):

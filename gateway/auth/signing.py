@@ -85,9 +85,8 @@ def _signature(body: bytes, key: bytes) -> bytes:
 
 
 def _refused(why: str) -> ClientFault:
-    return ClientFault(
-        ErrorCode.UNAUTHENTICATED, f"The token is not valid: {why}.", "Ask for a new one."
-    )
+    message = f"The token is not valid: {why}."
+    return ClientFault(ErrorCode.UNAUTHENTICATED, message, "Ask for a new one.")
 
 
 def _text(data: bytes) -> str:

@@ -12,7 +12,6 @@ import hmac
 
 PREFIX = "whsec_"
 """Prefix of a secret. The rest is the key in base64."""
-
 KEY_BYTES = (24, 64)
 """Least and most bytes of a key."""
 

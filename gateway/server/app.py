@@ -68,7 +68,6 @@ POLICY = (
     "frame-ancestors 'none'",
 )
 """Content security policy of the demo page: its own files and WebSockets only."""
-
 SECURITY = (
     (b"content-security-policy", "; ".join(POLICY).encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -79,21 +78,17 @@ SECURITY = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(self), payment=(), usb=()"),
 )
 """Headers of every HTTP answer."""
-
 UNCHECKED = frozenset(("/healthz", "/readyz"))
 """Paths without a check of ``Origin`` and ``Host``. Load balancers call the gateway by any name,
 and the answers are not private."""
-
 RESTART_S = 1.0
 """Seconds until a background task that failed is started again."""
-
 HTTP_ROUTES = tuple(
     route
     for part in (api, libretranslate, deepl, openai, transcripts, tickets, sse, qr)
     for route in part.ROUTES
 )
 """Every HTTP route except those of the demo page."""
-
 UNSTARTED = ClientFault(
     ErrorCode.INTERNAL,
     "The gateway was not started.",

@@ -32,10 +32,8 @@ from gateway.storage.base import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
 """Buckets for captions, in seconds. vLLM's own begin at 0.3 s, when a caption should have begun."""
-
 CHARACTERS = (5, 10, 20, 30, 45, 70, 100, 150, 225, 350, 500, 750, 1_000, 1_500, 2_000)
 """Buckets for lengths of texts, in characters: from a word to two minutes of speech."""
-
 ENDS = (
     *(("final", by) for by in ("mt", "same")),
     *(("failed", code.value) for code in (
@@ -46,17 +44,13 @@ ENDS = (
 )  # fmt: skip
 """Ends of captions that are exported from the start. A series that begins with its first event
 hides this event from the function `rate` of Prometheus."""
-
 REFUSALS = ("queue", "seat")
 """Reasons of `OverloadMonitor.refused`, all exported from the start."""
-
 TURNED_AWAY = (ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.UNAUTHENTICATED)
 """Errors of `Authenticator.refused` that are exported from the start."""
-
 TENANTS = 50
 """Most tenants with series of their own: those with most sockets. The others share one series, so
 that the number of series is bounded."""
-
 HELP = {
     "gateway_ready": "1 while new utterances are translated, else 0.",
     "gateway_sessions": "Open sockets.",

@@ -32,15 +32,11 @@ from gateway.text import languages
 CONFIG = "GATEWAY_CONFIG"
 """Variable with the path of the TOML file, like ``--config``."""
 
-
 KEY = "GATEWAY_KEY"
 """Variable with the API key that the clients of the command line send. It is no setting of the
 gateway."""
 
-
 Count = Annotated[int, Meta(ge=1, le=UNBOUNDED)]
-
-
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 
@@ -347,7 +343,6 @@ GROUPS = (
     Group("cut_", SegmentLengths, Meta(ge=0, le=1000)),
     Group("stable_", StabilityRules, Meta(ge=0, le=1000)),
 )
-
 
 _NESTED = ("engines", "outputs", "limits", "flow")
 """Fields of `Settings` that are not settings themselves."""

@@ -50,15 +50,12 @@ def markdown() -> str:
             flag = row.flag + (" KEY=VALUE" if row.table else "")
             cells = (f"`{row.name}`", f"`{flag}`", f"`{row.variable}`", f"`{_shown(row.default)}`")
             lines.append(f"| {' | '.join(cells)} | {row.wanted} | {_meaning(row)} |")
-    lines.append(_ENGINES)
-    for row in engine_table().values():
-        if row.name not in OF_AN_ENGINE:
+    of_engines = [row for row in engine_table().values() if row.name not in OF_AN_ENGINE]
+    for head, rows in ((_ENGINES, of_engines), (_OUTPUTS, [*output_table().values()])):
+        lines.append(head)
+        for row in rows:
             default = f"`{_shown(row.default)}`"
             lines.append(f"| `{row.name}` | {default} | {row.wanted} | {_meaning(row)} |")
-    lines.append(_OUTPUTS)
-    for row in output_table().values():
-        default = f"`{_shown(row.default)}`"
-        lines.append(f"| `{row.name}` | {default} | {row.wanted} | {_meaning(row)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -72,11 +69,9 @@ Every setting is a flag, an environment variable and a key of a TOML file (`--co
 In the file a prefix can be a table: `[limit]` with `text = 500` is `limit_text = 500`.
 `gateway settings` prints the present values, and where each was set."""
 
-
 _COLUMNS = """\
 | key | flag | variable | default | value | meaning |
 |---|---|---|---|---|---|"""
-
 
 _ENGINES = f"""\
 
@@ -90,7 +85,6 @@ tables. A flag or variable that sets `engine` replaces all tables.
 | key | default | value | meaning |
 |---|---|---|---|"""
 
-
 _OUTPUTS = """\
 
 ## Outputs
@@ -100,7 +94,6 @@ Each table `[[output]]` of the TOML file describes one output
 
 | key | default | value | meaning |
 |---|---|---|---|"""
-
 
 _MASK = "****"
 

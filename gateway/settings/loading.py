@@ -38,7 +38,7 @@ from gateway.settings.catalogue import (
     output_table,
     table,
 )
-from gateway.settings.setting import PREFIX
+from gateway.settings.setting import PREFIX, Setting
 from gateway.text import languages
 
 
@@ -46,10 +46,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings with the origins of their values."""
 
     settings: Settings
-    origins: dict[str, str]
-    """Flag, variable or file of each setting that was set, by its name."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about variables that look like settings and are none."""
+    origins: dict[str, str]  # flag, variable or file of each setting that was set, by its name
+    warnings: tuple[str, ...] = ()  # sentences about variables that look like settings
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSettings:
@@ -123,11 +121,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
         engines, of_tables = _engines(tables, settings_given, str(path))
         settings_given = msgspec.structs.replace(settings_given, engines=engines)
         origins |= of_tables
-    return LoadedSettings(
-        settings=settings_given,
-        origins=origins,
-        warnings=tuple(warnings),
-    )
+    return LoadedSettings(settings=settings_given, origins=origins, warnings=tuple(warnings))
 
 
 def _engines(
@@ -137,17 +131,11 @@ def _engines(
 
     The origins are keyed by ``engine.NAME.KEY``. Raises `SettingsError`.
     """
-    rows = engine_table()
     engines: dict[str, EngineTable] = {}
     origins: dict[str, str] = {}
     for number, given in enumerate(tables, 1):
         where = f"[[engine]] {number} in {path}"
-        if unknown := next((key for key in given if key not in rows), None):
-            hint = near(unknown, rows)
-            if unknown in table():
-                hint = " It is a setting of the whole gateway: move it above the tables."
-            raise SettingsError(f"{where}: there is no key {unknown!r}.{hint}")
-        values = {key: rows[key].read(value, f"{key} of {where}") for key, value in given.items()}
+        values = _read(given, engine_table(), where)
         own = {key: values.pop(key) for key in ("name", "pairs", "weight") if key in values}
         merged = msgspec.structs.replace(settings, **values)
         name = own.pop("name", None)
@@ -170,15 +158,10 @@ def _engines(
 
 def _outputs(tables: Sequence[Mapping[str, Any]], path: str) -> tuple[OutputTable, ...]:
     """Return the outputs of ``[[output]]`` tables. Raises `SettingsError`."""
-    rows = output_table()
     outputs: list[OutputTable] = []
     for number, given in enumerate(tables, 1):
         where = f"[[output]] {number} in {path}"
-        if unknown := next((key for key in given if key not in rows), None):
-            raise SettingsError(f"{where}: there is no key {unknown!r}.{near(unknown, rows)}")
-        if missing := next((key for key in ("kind", "url", "room") if key not in given), None):
-            raise SettingsError(f"{where} needs the key {missing!r}.")
-        values = {key: rows[key].read(value, f"{key} of {where}") for key, value in given.items()}
+        values = _read(given, output_table(), where, ("kind", "url", "room"))
         output = OutputTable(**values)
         try:
             check_output(output)
@@ -188,6 +171,23 @@ def _outputs(tables: Sequence[Mapping[str, Any]], path: str) -> tuple[OutputTabl
             raise SettingsError(f"{where}: another output is called {output.label!r}, too.")
         outputs.append(output)
     return tuple(outputs)
+
+
+def _read(
+    given: Mapping[str, Any], rows: Mapping[str, Setting], where: str, required: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the values of a table of the file. Raises `SettingsError`.
+
+    :param rows: the keys that the table may have
+    """
+    if unknown := next((key for key in given if key not in rows), None):
+        hint = near(unknown, rows)
+        if unknown in table():
+            hint = " It is a setting of the whole gateway: move it above the tables."
+        raise SettingsError(f"{where}: there is no key {unknown!r}.{hint}")
+    if missing := next((key for key in required if key not in given), None):
+        raise SettingsError(f"{where} needs the key {missing!r}.")
+    return {key: rows[key].read(value, f"{key} of {where}") for key, value in given.items()}
 
 
 def _pair(pair: tuple[str, str], where: str) -> tuple[str, str]:
@@ -231,7 +231,6 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 _COMMON = re.compile(rf"^(-+|/|{PREFIX})")
-
 
 _ALIKE = 0.75
 """Minimum similarity (`difflib`) of a suggested name. It allows two swapped letters in ``port``,

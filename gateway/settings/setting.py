@@ -17,21 +17,14 @@ from msgspec import Meta
 
 PREFIX = "GATEWAY_"
 """Prefix of the environment variables."""
-
-
 UNBOUNDED = 2**31 - 1
 """Upper bound of numbers that need none: the largest that fits into 32 bits with a sign."""
-
 
 # People write switches in many ways, and shells have no booleans.
 _SWITCHES = {"on": True, "yes": True, "off": False, "no": False}
 """Spellings of a switch in addition to true, false, 1 and 0, which msgspec reads."""
-
-
 ENGINES = ("ctranslate2", "openai", "scripted", "vllm")
 """Engines of this package."""
-
-
 ENGINE_POINTS = "caption_gateway.engines"
 """Group of the entry points with which other packages offer engines. The name of an entry point is
 a value of the setting ``engine``; `gateway.engines.registry` says what it refers to."""
@@ -78,12 +71,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def choices(self) -> tuple[str, ...]:
         """The allowed values, if they are a fixed list; else empty."""
         kinds = _alternatives(self.type)
-        return tuple(
-            value
-            for kind in kinds
-            if isinstance(kind, msgspec.inspect.LiteralType)
-            for value in map(str, kind.values)
-        )
+        literals = [kind for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType)]
+        return tuple(str(value) for kind in literals for value in kind.values)
 
     @property
     def wanted(self) -> str:
@@ -117,9 +106,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _engines(self) -> Sequence[str]:
-        """Engines of this package that the setting may name. vLLM as a fallback would need a GPU
-        that does nothing.
-        """
+        """Engines of this package that the setting may name."""
+        # vLLM as a fallback would need a GPU that does nothing.
         return [one for one in ENGINES if (self.name, one) != ("fallback", "vllm")]
 
 
@@ -137,9 +125,7 @@ def rows(struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = Non
 
 
 def _docstrings(struct: type) -> dict[str, str]:
-    """Return the string below each field. It is read from the source, since Python does not keep
-    it.
-    """
+    """Return the string below each field, from the source, since Python does not keep it."""
     # `inspect` finds the source in a wheel as well, but not in a frozen executable.
     body = ast.parse(inspect.getsource(struct)).body[0]
     assert isinstance(body, ast.ClassDef)

@@ -52,9 +52,7 @@ class Store(Protocol):
 
     @property
     def lost(self) -> int:
-        """Number of events that were removed from a log, or left when the process ended, before
-        they were written.
-        """
+        """Number of events that left a log, or that a process left, before they were written."""
 
     async def open(self) -> None:
         """Open the store. Raises `StoreFault`."""

@@ -25,12 +25,9 @@ from gateway.storage.base import History
 class FollowPhase(enum.Enum):
     """Phase of a followed room."""
 
-    LIVES = "lives"
-    """This process appends events."""
-    RELEASED = "released"
-    """The rest is written, then another process may claim the room."""
-    ENDED = "ended"
-    """The rest is written, then the room is kept as ended."""
+    LIVES = "lives"  # this process appends events
+    RELEASED = "released"  # the rest is written, then another process may claim the room
+    ENDED = "ended"  # the rest is written, then the room is kept as ended
 
 
 @dataclass(slots=True, eq=False)
@@ -38,15 +35,11 @@ class FollowedRoom:
     """A room whose log is written behind."""
 
     id: int
-    began: float
-    """Seconds since 1970."""
+    began: float  # seconds since 1970
     history: History
-    written: int = 0
-    """Number of the newest event that is in the file, or that is lost."""
-    first: int = 1
-    """Number of the oldest event that may be in the file."""
-    stored: bool = False
-    """The row of the room is in the file."""
+    written: int = 0  # number of the newest event that is in the file, or that is lost
+    first: int = 1  # number of the oldest event that may be in the file
+    stored: bool = False  # the row of the room is in the file
     phase: FollowPhase = FollowPhase.LIVES
     log: EventLog = field(init=False)
     settings: Changed | None = field(init=False)
@@ -67,14 +60,10 @@ class RoomWrite:
 
     room: FollowedRoom
     entries: Sequence[LogEntry]
-    settings: Changed | None
-    """Settings of the room after ``entries``."""
-    oldest: int
-    """Number of the event before the first one in the log."""
-    until: int
-    """Number of the last of ``entries``."""
-    last: bool
-    """The room is no longer followed afterwards."""
+    settings: Changed | None  # of the room after ``entries``
+    oldest: int  # number of the event before the first one in the log
+    until: int  # number of the last of ``entries``
+    last: bool  # the room is no longer followed afterwards
 
     @property
     def retracted(self) -> list[int]:
@@ -91,10 +80,8 @@ class WriteBehind:
     """
 
     def __init__(self, limits: Limits, *, keep: bool, drop: Callable[[int], None]) -> None:
-        self.lost = 0
-        """Number of events that were lost before they were written."""
-        self.doomed: set[int] = set()
-        """Ids of the rooms to delete."""
+        self.lost = 0  # number of events that were lost before they were written
+        self.doomed: set[int] = set()  # ids of the rooms to delete
         self._limits = limits
         self._keep = keep
         self._drop = drop
@@ -199,9 +186,7 @@ class WriteBehind:
         self._leaving = [other for other in self._leaving if other is not room]
 
     def abandon(self) -> None:
-        """Stop following all rooms. Events that are not written are lost, without a call of
-        ``drop``.
-        """
+        """Stop following all rooms. Events that are not written are lost, without ``drop``."""
         self.lost += self.behind
         self._rooms.clear()
         self._leaving.clear()
@@ -228,6 +213,4 @@ def folded(settings: Changed | None, event: Changed) -> Changed:
     """Return the settings of a room after an event."""
     before = {} if settings is None else msgspec.structs.asdict(settings)
     after = msgspec.structs.asdict(event).items()
-    return Changed(
-        **before | {k: v for k, v in after if v is not None and k not in _PERSONAL},
-    )
+    return Changed(**before | {k: v for k, v in after if v is not None and k not in _PERSONAL})

@@ -137,10 +137,8 @@ def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
     marks = list(accumulate((max(1, width) for width in widths), initial=0))
     first, span = 1000 * begin, 1000 * (end - begin)
     times = [round(first + span * mark / marks[-1]) for mark in marks]
-    return [
-        CueTiming(times[n], times[n + 1], max(_SHORTEST, round(1000 * width / _NARROW / READING)))
-        for n, width in enumerate(widths)
-    ]
+    reading = (max(_SHORTEST, round(1000 * width / _NARROW / READING)) for width in widths)
+    return [CueTiming(*slot) for slot in zip(times, times[1:], reading, strict=False)]
 
 
 def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
@@ -255,12 +253,9 @@ class _CueText:
         if a in _CLAUSE:
             return BreakCost.CLAUSE
         # A Japanese phrase ends in Hiragana, and the next one begins with another script.
-        phrase = _hiragana(a) and not _hiragana(b)
-        return (
-            BreakCost.WORD
-            if b in " \u3000" or phrase or _units(a) != _units(b)
-            else BreakCost.LETTER
-        )
+        if b in " \u3000" or (_hiragana(a) and not _hiragana(b)) or _units(a) != _units(b):
+            return BreakCost.WORD
+        return BreakCost.LETTER
 
 
 def _chop(text: str, start: int, end: int) -> list[int]:

@@ -14,6 +14,7 @@ replaced by similar ones.
 from __future__ import annotations
 
 import enum
+import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -26,7 +27,6 @@ from gateway.transcripts.transcript import EntryState, Transcript, TranscriptEnt
 GONE = "What was said before is no longer kept."
 LABEL = 24
 """Maximum length of a speaker's name in SRT, in characters. The name is part of the text there."""
-
 
 _BLOCKS = ("NOTE", "STYLE", "REGION", "WEBVTT")
 _NAME = str.maketrans("&<>", "＆‹›")
@@ -82,9 +82,7 @@ class _Cue(NamedTuple):
 
 
 def vtt(transcript: Transcript, choice: Choice) -> str:
-    """Return WebVTT. The name of a cue is the id of the utterance and a number, such as
-    ``u1/2``.
-    """
+    """Return WebVTT. The name of a cue is the utterance's id and a number, such as ``u1/2``."""
     rows = _rows(transcript, choice)
     total, missing = len(transcript.utterances), len(transcript.utterances) - len(rows)
     # Comments of WebVTT are not shown, but tell a person who opens the file what is missing.
@@ -125,35 +123,19 @@ def txt(transcript: Transcript, choice: Choice) -> str:
 
 def json(transcript: Transcript, title: Title, langs: Sequence[str]) -> bytes:
     """Return JSON with the original of every utterance and its captions in ``langs``."""
-    return msgspec.json.encode(
-        {
-            "room": title.room,
-            "epoch": title.epoch,
-            "seq": title.seq,
-            "began": title.began,
-            "complete": transcript.complete,
-            "languages": langs,
-            "available": transcript.langs,
-            "utterances": [_row(utterance, langs) for utterance in transcript.utterances],
-        }
-    )
+    about = {
+        "complete": transcript.complete,
+        "languages": langs,
+        "available": transcript.langs,
+        "utterances": [_row(utterance, langs) for utterance in transcript.utterances],
+    }
+    return msgspec.json.encode(title._asdict() | about)
 
 
 def _row(utterance: TranscriptEntry, langs: Sequence[str]) -> dict[str, Any]:
-    return {
-        "id": utterance.id,
-        "ord": utterance.ord,
-        "speaker": utterance.speaker,
-        "lang": utterance.lang,
-        "text": utterance.text,
-        "edited": utterance.edited,
-        "begin": round(utterance.begin, 3),
-        "end": round(utterance.end, 3),
-        "at": round(utterance.at, 3),
-        "t0": utterance.t0,
-        "t1": utterance.t1,
-        "captions": {lang: _caption(utterance, lang) for lang in langs},
-    }
+    rounded = {name: round(getattr(utterance, name), 3) for name in ("begin", "end", "at")}
+    captions = {lang: _caption(utterance, lang) for lang in langs}
+    return msgspec.structs.asdict(utterance) | rounded | {"captions": captions}
 
 
 def _caption(utterance: TranscriptEntry, lang: str) -> dict[str, Any]:
@@ -253,13 +235,9 @@ def _harmless(text: str) -> str:
     return _TAG.sub("‹", text).replace("-->", "--›").replace("{\\", "(\\")
 
 
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def _span(text: _TranscriptText, several: bool) -> str:
     """Return a text for WebVTT, with a language tag if not all texts have the same language."""
-    escaped = _escape(text.text)
+    escaped = html.escape(text.text, quote=False)
     return f"<lang {text.lang}>{escaped}</lang>" if several or text.marked else escaped
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -59,35 +60,32 @@ class TranscriptCaption(msgspec.Struct, frozen=True, kw_only=True):
     state: EntryState
     text: str = ""
     by: By | None = None
-    at: float | None = None
-    """Time of the event, in seconds of the room."""
-    code: str | None = None
-    """Error code of a failed caption."""
+    at: float | None = None  # time of the event, in seconds of the room
+    code: str | None = None  # error code of a failed caption
 
 
 _MISSING = TranscriptCaption(state=EntryState.MISSING)
 
 
 class TranscriptEntry(msgspec.Struct, kw_only=True):
-    """An original and its captions. It is only changed while `Transcript.of` reads the log."""
+    """An original and its captions. It is only changed while `Transcript.of` reads the log.
+
+    The fields are in the order of JSON. ``begin``, ``end`` and the arrival ``at`` are seconds of
+    the room, which start with its history; ``t0`` and ``t1`` are begin and end in seconds of the
+    speaker's clock, as they were sent.
+    """
 
     id: str
     ord: int
+    speaker: str | None
     lang: str
     text: str
-    speaker: str | None
+    edited: bool = False  # the original was corrected
     begin: float
-    """Begin of the utterance in seconds of the room, which start with its history."""
     end: float
-    """End of the utterance in seconds of the room."""
     at: float
-    """Arrival of the utterance in seconds of the room."""
     t0: float | None = None
-    """Begin in seconds of the speaker's clock, as it was sent."""
     t1: float | None = None
-    """End in seconds of the speaker's clock, as it was sent."""
-    edited: bool = False
-    """The original was corrected."""
     captions: dict[str, TranscriptCaption] = msgspec.field(default_factory=dict)
 
     def read(self, lang: str) -> TranscriptCaption:
@@ -101,10 +99,8 @@ class TranscriptEntry(msgspec.Struct, kw_only=True):
 class Transcript(msgspec.Struct, frozen=True):
     """The utterances of a room."""
 
-    utterances: tuple[TranscriptEntry, ...]
-    """Utterances in the order of their ``ord``."""
-    complete: bool
-    """The log begins with the first event of the room."""
+    utterances: tuple[TranscriptEntry, ...]  # utterances in the order of their ``ord``
+    complete: bool  # the log begins with the first event of the room
 
     @classmethod
     def of(cls, entries: Iterable[LogEntry]) -> Transcript:
@@ -127,15 +123,9 @@ class Transcript(msgspec.Struct, frozen=True):
     @property
     def langs(self) -> list[str]:
         """Spoken languages, and languages with at least one caption, sorted by tag."""
-        return sorted(
-            {u.lang for u in self.utterances}
-            | {
-                lang
-                for u in self.utterances
-                for lang, caption in u.captions.items()
-                if caption.state.shown
-            }
-        )
+        captions = (item for u in self.utterances for item in u.captions.items())
+        shown = {lang for lang, caption in captions if caption.state.shown}
+        return sorted(shown | {u.lang for u in self.utterances})
 
 
 class _LogReading:
@@ -156,14 +146,11 @@ class _LogReading:
                 self._begin(event, at)
             # A `final` by "same" only repeats the original.
             case Final() if event.by != "same":
-                self._set(
-                    event,
-                    TranscriptCaption(state=EntryState.FINAL, text=event.text, by=event.by, at=at),
-                )
+                self._set(event, EntryState.FINAL, at, text=event.text, by=event.by)
             case Edited():
                 self._edit(event, at)
             case Failed():
-                self._set(event, TranscriptCaption(state=EntryState.FAILED, at=at, code=event.code))
+                self._set(event, EntryState.FAILED, at, code=event.code)
             case Cancelled(lang=str(lang)):
                 if event.id in self._newest:
                     caption = TranscriptCaption(state=EntryState.CANCELLED, at=at)
@@ -177,9 +164,9 @@ class _LogReading:
         utterance = TranscriptEntry(
             id=event.id,
             ord=event.ord,
+            speaker=event.speaker,
             lang=event.lang,
             text=event.text,
-            speaker=event.speaker,
             begin=begin,
             end=end,
             at=at,
@@ -188,10 +175,13 @@ class _LogReading:
         )
         self.utterances[event.ord, event.id] = self._newest[event.id] = utterance
 
-    def _set(self, event: Final | Failed | Edited, caption: TranscriptCaption) -> None:
+    def _set(
+        self, event: Final | Failed | Edited, state: EntryState, at: float, **fields: Any
+    ) -> None:
         # A client may use an id again for a later utterance. Together with `ord` it is unique.
         utterance = self.utterances.get((event.ord, event.id))
         if utterance is not None:
+            caption = TranscriptCaption(state=state, at=at, **fields)
             utterance.captions[event.lang] = caption
 
     def _edit(self, event: Edited, at: float) -> None:
@@ -199,10 +189,7 @@ class _LogReading:
         if utterance is not None and languages.same(event.lang, utterance.lang):
             utterance.text, utterance.edited = event.text, True
         else:
-            self._set(
-                event,
-                TranscriptCaption(state=EntryState.EDITED, text=event.text, by=event.by, at=at),
-            )
+            self._set(event, EntryState.EDITED, at, text=event.text, by=event.by)
 
 
 class _SpeakerClock:

@@ -43,7 +43,6 @@ Rule = TypeVar("Rule")
 
 WATCH_S = 2.0
 """Seconds between two checks of the key file for changes."""
-
 SECRET_BYTES = 32
 """Least bytes of a shared secret. A key of HS256 must be as long as its hash (RFC 7518, 3.2)."""
 
@@ -80,8 +79,7 @@ class Authenticator:
         self.signer = signer or Signer(secrets.token_bytes(SECRET_BYTES))
         self.signer_is_random = signer is None
         """True if `signer` was not configured and is lost with the process."""
-        self.refused: Counter[str] = Counter()
-        """Refused sockets and requests, by error code."""
+        self.refused: Counter[str] = Counter()  # refused sockets and requests, by error code
         self.now = time.monotonic
         self.wall_clock = time.time
         self._keys_file = keys_file

@@ -28,7 +28,6 @@ log = logging.getLogger("gateway.issuer")
 
 KINDS = {"RSA": "RS256", "EC": "ES256"}
 """Algorithm of each type of public key. A set may hold secrets too, which are not used."""
-
 LEEWAY_S = 10.0
 """Seconds by which the clocks of issuer and gateway may differ."""
 FRESH_S = 3_600.0

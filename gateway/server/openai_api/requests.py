@@ -27,7 +27,6 @@ from gateway.text import mentions
 
 MODEL = "translate"
 """Model whose target the request names elsewhere, and prefix of all other models."""
-
 _BETWEEN = "-to-"
 """Text between source and target in the name of a model. A hyphen alone is part of many tags."""
 

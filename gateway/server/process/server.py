@@ -56,8 +56,7 @@ class GatewayServer(uvicorn.Server):
         self._signals = itertools.count()
         self.after: asyncio.Task[None] | None = None
         """Task to wait for before listening; another process serves the port meanwhile."""
-        self.opened = asyncio.Event()
-        """Set once the server listens."""
+        self.opened = asyncio.Event()  # set once the server listens
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Run until `should_exit` is set.

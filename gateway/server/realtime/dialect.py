@@ -24,10 +24,8 @@ from gateway.server.realtime.client_events import RATE, ClientEvent, decode, eve
 
 ServerEvent = dict[str, Any]
 """An event of OpenAI's API, ready to be encoded."""
-
 SERVER_ERRORS = frozenset(("internal", "engine_unavailable", "timeout", "rejected", "busy"))
 """Codes of errors that are not the client's. OpenAI's API tells them apart by the error's type."""
-
 NEVER = 253_402_300_799
 """End of the year 9999 in Unix time. OpenAI's sessions name the time at which they expire; those of
 this gateway do not."""

@@ -45,7 +45,6 @@ T = TypeVar("T")
 
 SHOWN_PATH = 128
 """Most characters of an unknown path that the answer repeats."""
-
 STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UNAUTHENTICATED: 401,
     ErrorCode.FORBIDDEN: 403,

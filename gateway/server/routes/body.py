@@ -21,7 +21,6 @@ from gateway.server.runtime.hub import Hub
 
 BODY_S = 10.0
 """Seconds for the whole body of a request, which has a few kilobytes."""
-
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 """Media types of forms."""
 
@@ -29,8 +28,7 @@ URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-dat
 class BodyShape(Protocol):
     """A struct that a body is converted to."""
 
-    EXAMPLE: ClassVar[str]
-    """A body in JSON, for the hint of a request with another body."""
+    EXAMPLE: ClassVar[str]  # a body in JSON, for the hint of a request with another body
 
 
 Body = TypeVar("Body", bound=BodyShape)

@@ -33,10 +33,8 @@ from gateway.text import languages, markup, sentences, units
 
 ANSWER_S = 30.0
 """Seconds for the translation of the whole text."""
-
 BUSY_S = 0.05
 """Seconds until a piece is tried again while the gateway is busy."""
-
 TEXT = 10_000
 """Most characters of one request: ten minutes of speech."""
 

@@ -38,10 +38,8 @@ ROOTS = (PACKAGE.parent, PACKAGE)
 PAGE = "web_demo"
 FOLDERS = (PAGE, "clients/js")
 """Folders with files of the page, below a root."""
-
 VERSION_LENGTH = 16
 """Hexadecimal digits of a version and of an entity tag."""
-
 ADDRESS = re.compile(r'(?<= )((?:src|href)=")([^":#?]+)')
 """An attribute of HTML with a relative path."""
 

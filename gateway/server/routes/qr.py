@@ -23,13 +23,10 @@ from gateway.settings.catalogue import loopback
 
 TOKEN = 128
 """Most characters of a token in a code. An API key has 77; phones read larger codes badly."""
-
 QUIET = 2
 """Light modules around the code. ISO/IEC 18004 requires four; the page's margin adds the rest."""
-
 HOST = 261
 """Most characters of a host name with its port (RFC 1035, section 2.3.4)."""
-
 CACHED = 256
 """Most codes that are cached. Each has about 8 KiB and takes about 8 ms to draw."""
 

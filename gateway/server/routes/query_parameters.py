@@ -21,7 +21,6 @@ from gateway.protocol.messages import View
 
 HEARTBEAT_S = (1.0, 300.0)
 """Least and most seconds between two ``tick``."""
-
 SPEAKER = 128
 """Most characters of a speaker's name."""
 

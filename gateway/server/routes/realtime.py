@@ -28,7 +28,6 @@ from gateway.server.uvicorn.websocket import WRITER
 
 KEY_PREFIX = "openai-insecure-api-key."
 """Prefix of the sub-protocol in which OpenAI's browser client sends its key."""
-
 REALTIME = "realtime"
 """Sub-protocol that OpenAI's browser client offers, and expects in the answer."""
 

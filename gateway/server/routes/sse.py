@@ -36,10 +36,8 @@ log = logging.getLogger("gateway.events")
 
 RETRY_MS = 1000
 """Milliseconds until a browser opens a broken stream again."""
-
 HEARTBEAT_S = 15.0
 """Default seconds between two ``tick``. Proxies close a stream that is silent for longer."""
-
 BATCH = 16_384
 """Bytes that are taken from an outbox at once. Frames that were taken are not merged any more."""
 

@@ -29,18 +29,14 @@ from gateway.transcripts.transcript import Transcript
 
 LANGUAGES_SHOWN = 2
 """Most languages in one VTT, SRT or TXT file: a cue has two lines."""
-
 WAITING = 32
 """Most different transcripts that wait to be written; more are refused (``busy``). One is written
 at a time. A full log takes about a second, in which all captions come some milliseconds late."""
-
 SENDING_BYTES = 67_108_864
 """Bytes of all transcripts that are being sent, from which further ones are refused (``busy``). A
 full log makes up to about 32 MiB."""
-
 SEND_S = 120.0
 """Seconds for a client to read a transcript; then the connection is closed."""
-
 CHUNK = 65_536
 """Bytes of a transcript that are passed to a connection at once."""
 

@@ -46,16 +46,13 @@ log = logging.getLogger("gateway.connection")
 
 CLOSE_S = 1.0
 """Seconds to send a close frame to a socket that does not read."""
-
 BATCH = 16_384
 """Bytes that are taken from an outbox at once. Frames that were taken are not merged any more, and
 a socket with many of them must not delay the others."""
-
 DISCONNECTED = (OSError, RuntimeError, asyncio.CancelledError)
 """Exceptions of ``send`` after the client has gone. uvicorn raises `RuntimeError` if it closed the
 socket itself (1007, 1009, ping timeout). A send is cancelled together with what it waits for, or by
 this module if the client does not read."""
-
 UNWRITABLE = "%s cannot be written to"
 """Log line of a socket whose ``send`` has failed."""
 

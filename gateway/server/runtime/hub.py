@@ -57,7 +57,6 @@ log = logging.getLogger("gateway.hub")
 
 HOUSEKEEPING_S = 1.0
 """Seconds between two checks for overdue jobs and for rooms that have been empty too long."""
-
 NOT_DEGRADED = Degraded(partials="on")
 """The normal state, which clients are not told."""
 

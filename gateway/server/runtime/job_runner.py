@@ -51,10 +51,8 @@ class JobSink:
         self.room = room
         self.deadline = deadline
         self.over = False
-        self.shown = False
-        """True once any text of the job was shown."""
-        self.held: Chunk | None = None
-        """Text that is held back."""
+        self.shown = False  # true once any text of the job was shown
+        self.held: Chunk | None = None  # text that is held back
         self.caption: CaptionSink | None = None
         """The caption that text goes to; None if the room no longer wants the job."""
         self._coalescing = jobs.coalescing
@@ -196,16 +194,11 @@ class JobRunner:
         self.runs: dict[str, JobSink] = {}
         """Sinks by the id of their job, in the order of their start."""
         self.coalescing = Coalescing(longest)
-        self.chunks = 0
-        """Chunks received from the engine since the start."""
-        self.merged = 0
-        """Chunks that were shown together with the one before."""
-        self.tokens = 0
-        """Tokens in those chunks, without those of accepted drafts."""
-        self.drafted = 0
-        """Tokens of drafts that the engine has checked."""
-        self.accepted = 0
-        """Tokens of drafts that the engine has accepted."""
+        self.chunks = 0  # chunks received from the engine since the start
+        self.merged = 0  # chunks that were shown together with the one before
+        self.tokens = 0  # tokens in those chunks, without those of accepted drafts
+        self.drafted = 0  # tokens of drafts that the engine has checked
+        self.accepted = 0  # tokens of drafts that the engine has accepted
         self._room = room
         self._patience = patience
         self._acting = False

@@ -20,14 +20,11 @@ log = logging.getLogger("gateway.detect")
 SURE = 0.6
 """Confidence from which a guess counts. ``docs/design/server.md`` lists the errors above it and the
 misses below it."""
-
 SAMPLE = 400
 """Characters that are examined. More do not improve the guess, and the event loop waits for it."""
-
 _OTHER = "zxx"
 """The model's label for text in no language. Without it, the model would assign one of the offered
 languages to links, ``aaa`` and scripts that are not offered."""
-
 _LABELS = {"nb": "no", "fil": "tl"}
 """Languages that the model labels otherwise than by their canonical tag."""
 

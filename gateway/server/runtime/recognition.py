@@ -65,24 +65,17 @@ class RecognitionRunner:
     def __init__(self, hub: Hub, recogniser: Recogniser, voice: Callable[[], Voice]) -> None:
         self.recogniser = recogniser
         self.streams: dict[str, StreamWorker] = {}
-        self.running: dict[str, asyncio.Task[None]] = {}
-        """Tasks of jobs by the id of the job."""
+        self.running: dict[str, asyncio.Task[None]] = {}  # tasks of jobs by the id of the job
         self.jobs: Counter[str] = Counter()
         """Jobs that have ended, by outcome: ``done``, ``cancelled`` or the code of a fault."""
-        self.audio_s = 0.0
-        """Seconds of audio that were accepted."""
-        self.recognised_s = 0.0
-        """Seconds of audio of the jobs that were done."""
-        self.busy_s = 0.0
-        """Seconds that these jobs took."""
-        self.lost_s = 0.0
-        """Seconds of speech that were not recognised."""
-        self.words = 0
-        """Words of final texts."""
+        self.audio_s = 0.0  # seconds of audio that were accepted
+        self.recognised_s = 0.0  # seconds of audio of the jobs that were done
+        self.busy_s = 0.0  # seconds that these jobs took
+        self.lost_s = 0.0  # seconds of speech that were not recognised
+        self.words = 0  # words of final texts
         self.delays = [0] * (len(DELAYS_S) + 1)
         """Final texts by the time since the end of the speech."""
-        self.delay_s = 0.0
-        """Sum of these times in seconds."""
+        self.delay_s = 0.0  # sum of these times in seconds
         self.hub = hub
         self.voice = voice
         self._loaded = False

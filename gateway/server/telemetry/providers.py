@@ -29,10 +29,8 @@ log = logging.getLogger("gateway.telemetry")
 
 LAST_S = 2.0
 """Seconds that a collector has for the last spans and metrics, when the gateway ends."""
-
 INTERVAL_MS = 60_000
 """Milliseconds between two exports of the metrics. The specification's default."""
-
 SERVICE = "caption-gateway"
 """Name of the service unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` has another."""
 

@@ -41,10 +41,8 @@ log = logging.getLogger("gateway.tracing")
 OPEN = 10_000
 """Most traces that have not ended. A room that ends with captions in progress leaves its traces
 open; the oldest trace is ended when there are more."""
-
 SPARE = 1_000
 """Sessions beyond the open ones whose trace context is kept, before the closed ones are dropped."""
-
 CARRIED = ("traceparent", "tracestate")
 """Headers of W3C Trace Context, https://www.w3.org/TR/trace-context/."""
 
@@ -61,10 +59,8 @@ class _OpenTrace:
         self.root = root
         self.context = trace.set_span_in_context(root, Context())
         self.offset = offset
-        self.reported: set[str] = set()
-        """Languages whose captions have a span."""
-        self.at = 0.0
-        """Time of the last event, in seconds of the hub's clock."""
+        self.reported: set[str] = set()  # languages whose captions have a span
+        self.at = 0.0  # time of the last event, in seconds of the hub's clock
         self.ending = False
         """True if the end of the trace is to be checked in the next turn of the event loop."""
 

@@ -64,8 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     max_connections: ClassVar[int] = Limits().sessions + SPARE
     """Most connections of the server, WebSockets included."""
-    head_s: ClassVar[float] = Limits().handshake_s
-    """Seconds for the head of a request."""
+    head_s: ClassVar[float] = Limits().handshake_s  # seconds for the head of a request
     waiting: ClassVar[dict[BoundedProtocol, None]] = {}
     """Connections that have sent no complete head, in the order in which they began to wait."""
     max_per_address: ClassVar[int] = Limits().address_sockets

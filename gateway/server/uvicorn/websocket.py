@@ -27,7 +27,6 @@ log = logging.getLogger("gateway.upgrade")
 WRITER = "gateway.writer"
 """Key of the `WebSocketProtocol` among the extensions of a scope. Other servers have none: then
 every frame goes through ASGI's ``send``."""
-
 WRITE_BYTES = 16_384
 """Bytes in the transport from which it accepts no more. Later frames wait in the outbox instead,
 where deltas are merged. asyncio's default is 64 KiB."""
@@ -42,8 +41,6 @@ FLOOD = 10
 the session answers smaller excesses with the error ``rate``."""
 CLOSE_S = 5.0
 """Seconds to write what is pending and for the close handshake; then the connection is reset."""
-
-
 Write = Callable[[bytes], object]
 """Function that writes bytes to a transport at once."""
 
@@ -55,8 +52,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     8 KiB, too many headers), which uvicorn leaves unanswered for ever.
     """
 
-    max_frames: ClassVar[int] = FLOOD * Limits().burst
-    """Most frames of all kinds in a second."""
+    max_frames: ClassVar[int] = FLOOD * Limits().burst  # most frames of all kinds in a second
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -29,7 +29,6 @@ CHECK_BYTES = 268_435_456
 """Size of the largest file that is checked when it is opened, since the check reads all of it."""
 WAL_BYTES = 16_777_216
 """Size that the write-ahead log is truncated to after a burst."""
-
 APPLICATION = 0x67617465
 """``application_id`` that marks the file as one of a gateway."""
 
@@ -43,10 +42,8 @@ class DatabaseFile:
 
     def __init__(self, path: Path, migrations: Sequence[Sequence[str]]) -> None:
         self.path = path.resolve()
-        self.turn = asyncio.Lock()
-        """Held by the task that uses the connection."""
-        self.commits = 0
-        """Number of transactions, by which a busy file differs from one that hangs."""
+        self.turn = asyncio.Lock()  # held by the task that uses the connection
+        self.commits = 0  # number of transactions, by which a busy file differs from one that hangs
         self._migrations = migrations
         self._db: aiosqlite.Connection | None = None
 

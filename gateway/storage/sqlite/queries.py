@@ -22,11 +22,7 @@ from gateway.storage.write_behind import FollowedRoom, FollowPhase, RoomWrite
 
 async def living(db: aiosqlite.Connection, name: str) -> list[tables.RoomRow]:
     """Return the rooms of a name that have not ended, newest first."""
-    rows = await db.execute_fetchall(
-        f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND ended IS NULL ORDER BY began DESC",
-        (name,),
-    )
-    return [tables.RoomRow(*row) for row in rows]
+    return await _rooms(db, "ended IS NULL ORDER BY began DESC", name)
 
 
 async def readable(
@@ -34,12 +30,13 @@ async def readable(
 ) -> list[tables.RoomRow]:
     """Return the rooms of a name that are open or kept: open ones first, then newest first."""
     # An open room is the one that people are in, whatever began later and has ended.
-    rows = await db.execute_fetchall(
-        f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND"
-        " (ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC",
-        (name, keep_s, now),
-    )
-    return [tables.RoomRow(*row) for row in rows]
+    found = "(ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC"
+    return await _rooms(db, found, name, keep_s, now)
+
+
+async def _rooms(db: aiosqlite.Connection, found: str, *values: object) -> list[tables.RoomRow]:
+    sql = f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND {found}"
+    return [tables.RoomRow(*row) for row in await db.execute_fetchall(sql, values)]
 
 
 async def names(db: aiosqlite.Connection) -> list[tuple[int, str]]:

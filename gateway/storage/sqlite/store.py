@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import aiosqlite
 
@@ -40,12 +40,12 @@ from gateway.storage.sqlite.process_lock import ProcessLock
 from gateway.storage.write_behind import FollowedRoom, RoomWrite, WriteBehind
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 log = logging.getLogger("gateway.sqlite")
 
 SQLITE: Final = "sqlite:"
 """Prefix of the setting ``store``, followed by the path of the file."""
-
 FLUSH_S = 0.1
 """Seconds between two writes. A crash of the process loses at most the events of that time."""
 BATCH = 2_000
@@ -74,12 +74,27 @@ def build(settings: Settings) -> Store | None:
     if settings.store is None:
         return None
     path = settings.store.removeprefix(SQLITE)
-    if path == settings.store or path in (
-        "",
-        ":memory:",
-    ):  # without a store, rooms are in memory anyway
+    # Without a store, rooms are in memory anyway.
+    if path in (settings.store, "", ":memory:"):
         raise SettingsError(f"store cannot be {settings.store!r}: it is sqlite:PATH.")
     return SqliteStore(Path(path).expanduser(), settings.limits, keep_s=settings.keep_s)
+
+
+def _reported(
+    work: Callable[Concatenate[SqliteStore, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SqliteStore, P], Coroutine[Any, Any, T]]:
+    """Return a method whose work ends even if its caller is cancelled.
+
+    It raises errors of SQLite as `StoreFault`.
+    """
+
+    async def wrapped(self: SqliteStore, /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return await asyncio.shield(self._task(work(self, *args, **options)))
+        except sqlite3.Error as exc:
+            raise StoreFault(f"{self.path} does not answer: {exc}.", advice(exc)) from exc
+
+    return wrapped
 
 
 class SqliteStore:
@@ -295,10 +310,8 @@ class SqliteStore:
     def end(self, name: str) -> None:
         self._pending.end(name)
 
+    @_reported
     async def forget(self, name: str) -> bool:
-        return await self._reported(self._forget(name))
-
-    async def _forget(self, name: str) -> bool:
         followed = self._pending.forget(name)
         async with self._file.transaction() as db:
             found = await queries.forget(db, name)
@@ -314,21 +327,17 @@ class SqliteStore:
             await asyncio.sleep(POLL_S)
         return followed or found
 
+    @_reported
     async def key(self) -> bytes:
-        return await self._reported(self._key())
-
-    async def _key(self) -> bytes:
         async with self._file.transaction() as db:
             return await queries.key(db, SIGNING, secrets.token_bytes(KEY_BYTES))
 
+    @_reported
     async def load(self, name: str) -> History | None:
         # The log in memory is newer than the file.
         room = self._pending.find(name)
         if room is not None:
             return replace(room.history, settings=room.settings)
-        return await self._reported(self._load(name))
-
-    async def _load(self, name: str) -> History | None:
         async with self._file.turn:
             db = self._file.db
             for row in await queries.readable(db, name, self._keep_s, self._wall()):
@@ -336,10 +345,8 @@ class SqliteStore:
                     return await self._read(db, row)
         return None
 
+    @_reported
     async def names(self) -> list[str]:
-        return await self._reported(self._names())
-
-    async def _names(self) -> list[str]:
         async with self._file.turn:
             rooms = await queries.names(self._file.db)
         found = {name for id, name in rooms if id not in self._pending.doomed}
@@ -348,8 +355,9 @@ class SqliteStore:
 
     # --- writing ----------------------------------------------------------------------------------
 
+    @_reported
     async def flush(self) -> None:
-        await self._reported(self._work())
+        await self._work()
 
     async def _write_forever(self) -> None:
         while True:
@@ -448,47 +456,24 @@ class SqliteStore:
         if not task.cancelled():
             task.exception()  # the caller gets it; if it was cancelled, nobody needs it
 
-    async def _reported(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work in a task, and raise errors of SQLite as `StoreFault`."""
-        try:
-            return await asyncio.shield(self._task(work))
-        except sqlite3.Error as exc:
-            raise StoreFault(f"{self.path} does not answer: {exc}.", advice(exc)) from exc
-
     # --- faults -----------------------------------------------------------------------------------
 
     def _report_fault(self, fault: sqlite3.Error) -> None:
         self._failing = fault
-        if self._due("fault"):
-            log.error(
-                "%s cannot be written: %s; %d events wait. Rooms go on without. %s",
-                self.path,
-                fault,
-                self.behind,
-                advice(fault),
-            )
+        line = "%s cannot be written: %s; %d events wait. Rooms go on without. %s"
+        self._complain(line, self.path, fault, self.behind, advice(fault))
 
     def _stalled(self) -> None:
-        if self._due("stalled"):
-            log.error(
-                "%s does not answer; %d events wait. Rooms go on without. Look at the disk.",
-                self.path,
-                self.behind,
-            )
+        line = "%s does not answer; %d events wait. Rooms go on without. Look at the disk."
+        self._complain(line, self.path, self.behind)
 
     def _dropped(self, events: int) -> None:
-        if self._due("lost"):
-            log.error(
-                "%s: %d events were not written before their rooms' logs dropped them, %d in all",
-                self.path,
-                events,
-                self.lost,
-            )
+        line = "%s: %d events were not written before their rooms' logs dropped them, %d in all"
+        self._complain(line, self.path, events, self.lost)
 
-    def _due(self, kind: str) -> bool:
-        """Tell whether to log a fault: one of each kind every `COMPLAIN_S` seconds."""
+    def _complain(self, line: str, *values: object) -> None:
+        """Log a fault: each kind of line every `COMPLAIN_S` seconds."""
         now = self._clock()
-        due = now >= self._reported_at.get(kind, now)
-        if due:
-            self._reported_at[kind] = now + COMPLAIN_S
-        return due
+        if now >= self._reported_at.get(line, now):
+            self._reported_at[line] = now + COMPLAIN_S
+            log.error(line, *values)
