@@ -1,17 +1,19 @@
-"""A conversation on a terminal: typed lines go out, captions come in.
+"""The command ``gateway chat``: typed lines go out, captions come in.
 
-Owns: the text shown for each event and for the state of the connection. Must not know: the command
-line.
+Owns: the flags, and the text shown for each event and for the state of the connection.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
+from gateway.cli.console.args import add_languages, add_url
+from gateway.cli.console.output import NEEDS_KEY, api_key, first_fault
 from gateway.cli.console.terminal import Screen, head, lines
 from gateway.client import Captions, Client, Disconnected, Refused, connect
 from gateway.protocol.messages import (
@@ -32,31 +34,34 @@ NOTE_COLUMNS = 32
 """Columns in which is said which line was corrected or taken back."""
 
 
-async def converse(
-    url: str,
-    *,
-    to: Iterable[str],
-    source: str | None,
-    room: str | None,
-    speaker: str | None,
-    key: str | None,
-) -> None:
-    """Send typed lines and show captions until the input ends.
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_url(parser)
+    add_languages(parser, required=False)
+    parser.add_argument("--room", help="room to join; default: a new private room")
+    speaker = "your name, shown to others in the room"
+    parser.add_argument("--speaker", metavar="NAME", help=speaker)
+    parser.epilog = NEEDS_KEY
 
-    :param url: address of the gateway
-    :param to: languages to read
-    :param source: language that is typed; None: the gateway detects it
-    :param key: API key
+
+def run(args: argparse.Namespace) -> int:
+    """Send typed lines and show captions until the input ends, and return the exit status.
 
     Raises `Refused` and `ConnectionError`, as `gateway.client.connect` does.
     """
+    asyncio.run(converse(args))
+    return 0
+
+
+async def converse(args: argparse.Namespace) -> None:
+    """Send typed lines and show captions until the input ends. Raises as `run`."""
     screen = Screen(sys.stdout)
     notices = ConnectionNotices(screen)
-    try:
+    with first_fault(OSError, Refused):
         async with (
             connect(
-                url, to=to, source=source, room=room, speaker=speaker,
-                answer_s=PARTING_S, notice=notices.tell, key=key,
+                args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker,
+                answer_s=PARTING_S, notice=notices.tell, key=api_key(),
             ) as client,
             asyncio.TaskGroup() as tasks,
         ):  # fmt: skip
@@ -73,11 +78,6 @@ async def converse(
                 screen.draw([f"[{lang}] {one.text}" for (_, lang), one in captions.growing()])
             # The gateway has closed: further input has no recipient.
             typing.cancel()
-    except ExceptionGroup as group:
-        expected = group.subgroup((OSError, Refused))
-        if expected is None:
-            raise
-        raise expected.exceptions[0] from None
 
 
 class ConnectionNotices:

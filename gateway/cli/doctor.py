@@ -6,6 +6,7 @@ work; each check calls what ``gateway serve`` calls at its start, or asks the op
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import http.client
@@ -26,6 +27,7 @@ from cryptography import x509
 from msgspec.structs import replace
 
 from gateway import __version__
+from gateway.cli.console.settings_flags import add_settings, engine_of, load_flags
 from gateway.engines import registry
 from gateway.engines.base.engine import Engine
 from gateway.errors import GatewayError
@@ -34,6 +36,7 @@ from gateway.server.build import build_recogniser, default_language
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate, expanded
 from gateway.server.process.listener import FILES, descriptors, listen
+from gateway.server.process.logs import set_up_logs
 from gateway.server.routes.page import FOLDERS, PAGE, ROOTS
 from gateway.server.uvicorn.http import SPARE
 from gateway.settings import catalogue
@@ -74,17 +77,19 @@ NOTE = "note: "
 """Beginning of a line that is worth knowing, though the gateway would start."""
 
 
-def run(loaded: LoadedSettings, say: Callable[[str], None]) -> int:
-    """Print a line for each finding as soon as it is known, and return the exit status.
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add_settings(parser)
 
-    :param say: prints a line
-    """
+
+def run(args: argparse.Namespace) -> int:
+    """Print a line for each finding as soon as it is known, and return the exit status."""
+    set_up_logs("error")
     failed = 0
-    for finding in findings(loaded):
-        say(str(finding))
+    for finding in findings(load_flags(args)):
+        print(finding, flush=True)
         failed += finding.state == "fail"
-    say("")
-    say(f"{failed} of the checks failed." if failed else "No check failed.")
+    print(f"\n{failed} of the checks failed." if failed else "\nNo check failed.")
     return 1 if failed else 0
 
 
@@ -233,22 +238,21 @@ def page(settings: Settings) -> Iterator[str]:
 def engines(settings: Settings) -> Iterator[str]:
     """Check each engine: its package, its model, its GPU or its server. Loads no model."""
     default_language(settings)
-    asyncio.run(_close(registry.build(settings)))  # the pairs of several engines, the fallback
+    engine_of(settings)  # the pairs of several engines, the fallback
     for table in catalogue.engines(settings):
         yield from _engine(table)
 
 
 def _engine(table: EngineTable) -> Iterator[str]:
     settings = replace(table.settings, engines=(), fallback=None)
-    engine = registry.build(settings)
-    if settings.engine == "vllm":
-        asyncio.run(_close(engine))
-        yield from _vllm()
-    elif settings.engine == "openai":
+    if settings.engine == "openai":
+        engine = registry.build(settings)
         asyncio.run(_start(engine))
         yield f"{engine.name} answers at {settings.openai_url}."
     else:
-        asyncio.run(_close(engine))
+        engine = engine_of(settings)
+    if settings.engine == "vllm":
+        yield from _vllm()
     model = engine.profile
     pairs = sum(model.supports(one, other) for one in model.sources for other in model.targets)
     yield f"{engine.name} translates {pairs} pairs of {len(model.sources)} languages."
@@ -267,19 +271,15 @@ async def _start(engine: Engine) -> None:
         await engine.aclose()
 
 
-async def _close(engine: Engine) -> None:
-    await engine.aclose()
-
-
 def _vllm() -> Iterator[str]:
     """Check the version of vLLM and the GPU, without importing vLLM, which takes seconds."""
     version = metadata.version("vllm")
-    oldest, newest = VLLM
+    (*_, oldest), (*_, newest) = VLLM
     found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if not oldest <= found <= newest:
+    if not VLLM[0] <= found <= VLLM[1]:
         yield (
             f"{NOTE}vLLM {version} was never tried with this gateway, which knows"
-            f" {_dotted(oldest)} to {_dotted(newest)}: pip install 'caption-gateway[vllm]'."
+            f" 0.{oldest} to 0.{newest}: pip install 'caption-gateway[vllm]'."
         )
     else:
         yield f"vLLM {version} is installed."
@@ -290,12 +290,12 @@ def _vllm() -> Iterator[str]:
         )
     query = [program, "--query-gpu=name,memory.free,driver_version", "--format=csv,noheader"]
     try:
-        asked = subprocess.run(
-            query, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        asked = subprocess.check_output(
+            query, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
         )
     except (subprocess.SubprocessError, OSError) as exc:
         raise CheckFailed(f"nvidia-smi reports no GPU ({exc}). Check the driver.") from exc
-    for gpu in asked.stdout.splitlines():
+    for gpu in asked.splitlines():
         name, free, driver = (part.strip() for part in gpu.split(","))
         yield f"{name}, {free} free, driver {driver}."
 
@@ -305,16 +305,12 @@ VLLM = ((0, 25), (0, 33))
 extra."""
 
 
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))
-
-
 def speech(settings: Settings) -> Iterator[str]:
     """Check the recogniser: its packages, and whether its model is there."""
     if settings.recogniser is None:
         yield "None; clients send text. See --recogniser."
-        return
-    yield f"{build_recogniser(settings).name} can be used."
+    else:
+        yield f"{build_recogniser(settings).name} can be used."
 
 
 CHECKS: dict[str, Check] = {

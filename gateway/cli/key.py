@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--minute", type=count, metavar="N", help=quota.format("utterances per minute"))
 
 
-def make(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Make a key, append its hash to the file, and print the key. It is written nowhere else."""
     file = Path(args.keys).expanduser()
     until = None

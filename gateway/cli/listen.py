@@ -1,11 +1,11 @@
-"""Speech of a file, a pipe or a microphone, captioned by a running gateway.
+"""The command ``gateway listen``: speech of a file, a pipe or a microphone, captioned.
 
-Owns: decoding with ffmpeg, the captions and the progress on the screen, subtitle files. Must not
-know: the command line.
+Owns: the flags, decoding with ffmpeg, the captions and the progress on the screen, subtitle files.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import errno
 import os
@@ -19,13 +19,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gateway.cli.console.args import add_url, tags
+from gateway.cli.console.output import NEEDS_KEY, api_key, complain, first_fault, note
 from gateway.cli.console.terminal import Screen
 from gateway.client import Captions, Client, Refused, connect
 from gateway.core.history.event_log import LogEntry
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.messages import Error, Failed, Final, ServerMessage, Source
+from gateway.text import languages
 from gateway.transcripts import formats
-from gateway.transcripts.formats import Format
 from gateway.transcripts.transcript import Transcript
 
 RATE = 16_000
@@ -36,8 +38,8 @@ PARTING_S = 120.0
 """Seconds to wait at the end for captions that are in flight."""
 BAR = 30
 """Characters of the progress bar."""
-SAVED = (Format.VTT, Format.SRT, Format.TXT)
-"""Formats of subtitle files."""
+SAVED = {".vtt": formats.vtt, ".srt": formats.srt, ".txt": formats.txt}
+"""Functions that write subtitles, by the end of the file's name."""
 
 MICROPHONE = {
     "darwin": "ffmpeg -f avfoundation -i :0",
@@ -52,65 +54,77 @@ class ListenFault(ValueError):
     """Sound that cannot be decoded. The message is for people."""
 
 
-def saved_format(file: Path) -> Format:
-    """Return the format of a subtitle file.
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("source", nargs="?", metavar="FILE", help="file with sound or film, or - for a pipe")
+    add_url(parser)
+    langs = "languages to translate into"
+    add("--to", type=tags, default=(), metavar="LANG[,LANG]", help=langs)
+    spoken = "languages that are spoken; default: as the gateway detects"
+    add("--from", dest="spoken", metavar="LANG[,LANG]", help=spoken)
+    add("--room", help="room that others read; default: a new private room")
+    add("--speaker", metavar="NAME", help="name that others in the room see")
+    save = "subtitles of what was said, as .vtt, .srt or .txt; each language beside it"
+    add("--save", type=Path, metavar="FILE", help=save)
+    parser.epilog = NEEDS_KEY
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send the sound, show and save its captions, and return the exit status.
+
+    Raises `ListenFault` if the sound cannot be decoded, `OSError`, `ValueError`, and what
+    `gateway.client` raises.
+    """
+    if args.source is None:
+        record = MICROPHONE.get(sys.platform, "ffmpeg -f pulse -i default")
+        microphone = f"{record} -loglevel error -f wav - | gateway listen - --to de"
+        complain(f"Name a file, or - for a pipe. To send the microphone:\n  {microphone}")
+        return 2
+    to = tuple(languages.normalise(tag) for tag in args.to)
+    if args.save is not None:
+        _writer(args.save)
+    if args.source != "-" and not Path(args.source).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), args.source)
+    screen = SpeechScreen(Screen(sys.stdout), several=len(to) > 1)
+    try:
+        asyncio.run(_listen(args, to, screen))
+    finally:  # after Ctrl-C too
+        screen.end()
+        if args.save is not None and screen.heard:
+            note("saved " + ", ".join(map(str, screen.save(args.save, to))))
+    if not screen.heard:
+        note("No speech was heard.")
+    return 1 if screen.failed else 0
+
+
+def _writer(file: Path) -> Callable[..., str]:
+    """Return the function that writes subtitles in the format of a file.
 
     Raises `ValueError` for an unknown one, and for a file in a directory that does not exist: it is
     written after the whole sound was heard.
     """
-    found = next((form for form in SAVED if file.suffix == f".{form.value}"), None)
-    if found is None:
+    if file.suffix not in SAVED:
         raise ValueError(f"{file} cannot be saved: a name ends in .vtt, .srt or .txt.")
     if not file.parent.is_dir():
         raise ValueError(f"{file} cannot be saved: there is no directory {file.parent}.")
-    return found
+    return SAVED[file.suffix]
 
 
-def microphone() -> str:
-    """Return a command line that sends the microphone of this machine."""
-    record = MICROPHONE.get(sys.platform, "ffmpeg -f pulse -i default")
-    return f"{record} -loglevel error -f wav - | gateway listen - --to de"
-
-
-def check_source(source: str) -> None:
-    """Raise `FileNotFoundError` if a file is missing, before a gateway is asked to listen."""
-    if source != "-" and not Path(source).exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-
-
-async def listen(
-    source: str,
-    url: str,
-    *,
-    to: Iterable[str],
-    spoken: str | None,
-    room: str | None,
-    speaker: str | None,
-    key: str | None,
-    listener: SpeechScreen,
-) -> None:
-    """Send the sound of a file, or of the standard input if ``source`` is ``-``.
-
-    Raises `ListenFault` if the sound cannot be decoded, and what `gateway.client` raises.
-    """
-    try:
+async def _listen(args: argparse.Namespace, to: Iterable[str], listener: SpeechScreen) -> None:
+    """Send the sound, and show the events until the gateway has answered all of it."""
+    with first_fault(OSError, Refused, ListenFault):
         async with (
             connect(
-                url, to=to, source=spoken, room=room, speaker=speaker, answer_s=PARTING_S, key=key
+                args.url, to=to, source=args.spoken, room=args.room, speaker=args.speaker,
+                answer_s=PARTING_S, key=api_key(),
             ) as client,
-            _decoded(source, listener) as sound,
+            _decoded(args.source, listener) as sound,
             asyncio.TaskGroup() as tasks,
         ):  # fmt: skip
             tasks.create_task(_send(client, sound))
             async for event in client:
                 listener.note(event)
-    except ExceptionGroup as group:
-        expected = group.subgroup((OSError, Refused, ListenFault))
-        if expected is None:
-            raise
-        raise expected.exceptions[0] from None
-    finally:
-        listener.end()
 
 
 async def _send(client: Client, sound: AsyncIterator[bytes]) -> None:
@@ -180,17 +194,15 @@ class SpeechScreen:
     """The captions of one speaker on the screen, kept for subtitle files.
 
     :param several: captions are marked with their languages
-    :param complain: called with a line for each thing that went wrong
     """
 
-    def __init__(self, screen: Screen, *, several: bool, complain: Callable[[str], object]) -> None:
+    def __init__(self, screen: Screen, *, several: bool) -> None:
         self.total: float | None = None
         """Seconds of the whole sound, if they are known."""
         self.failed = 0
         """Captions that could not be made."""
         self._screen = screen
         self._several = several
-        self._complain = complain
         self._captions = Captions()
         self._heard: dict[str, str] = {}  # growing originals, by id
         self._own: set[str] = set()
@@ -213,9 +225,7 @@ class SpeechScreen:
                 self._settled = max(self._settled, event.seconds)
                 if event.lost > self._lost:
                     new, self._lost = event.lost - self._lost, event.lost
-                    self._complain(
-                        f"{new:.1f} s of speech were not recognised: the gateway is late."
-                    )
+                    complain(f"{new:.1f} s of speech were not recognised: the gateway is late.")
             case Source():
                 self._heard.pop(event.id.partition(".")[0], None)
                 self._keep(event)
@@ -227,9 +237,9 @@ class SpeechScreen:
             case Failed():
                 self._keep(event)
                 self.failed += 1
-                self._complain(f"[{event.lang}] not translated: {event.code}")
+                complain(f"[{event.lang}] not translated: {event.code}")
             case Error(ref=None):
-                self._complain(f"{event.msg} {event.hint or ''}".strip())
+                complain(f"{event.msg} {event.hint or ''}".strip())
         self._screen.draw(self._growing())
 
     def end(self) -> None:
@@ -241,14 +251,13 @@ class SpeechScreen:
 
         Raises `OSError`. Returns the files.
         """
-        write = {Format.VTT: formats.vtt, Format.SRT: formats.srt, Format.TXT: formats.txt}
-        form = write[saved_format(file)]
+        write = _writer(file)
         # In a room of others these are not the first events, but all of this speaker's.
         transcript = replace(Transcript.of(self._entries), complete=True)
         files: list[tuple[Path, str | None]] = [(file, None)]
         files += [(file.with_suffix(f".{lang}{file.suffix}"), lang) for lang in to]
         for path, lang in files:
-            path.write_text(form(transcript, (lang,)), encoding="utf-8")
+            path.write_text(write(transcript, (lang,)), encoding="utf-8")
         return [path for path, _ in files]
 
     def _keep(self, event: Source | Final | Failed) -> None:

@@ -1,16 +1,20 @@
-"""One text translated into several languages, in this process or by a running gateway.
+"""The command ``gateway say``: one text translated here or by a running gateway.
 
-Owns: the engine that is started for it, and what is shown for each language. Must not know: the
-command line.
+Owns: the flags, the engine that is started for it, and what is shown for each language.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 
+from gateway.cli.console.args import add_languages
+from gateway.cli.console.output import NEEDS_KEY, api_key, complain
+from gateway.cli.console.settings_flags import add_settings, loaded
 from gateway.cli.console.terminal import Screen
 from gateway.client import Captions, NotTranslated, Refused, connect
 from gateway.core.base.model import Model
@@ -21,6 +25,7 @@ from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
 from gateway.protocol.messages import Cancelled, Delta, Error, Failed, Final
 from gateway.server.process.console import show_progress
+from gateway.server.process.logs import set_up_logs
 from gateway.server.runtime.language_detection import Detector
 from gateway.settings.catalogue import Settings
 from gateway.text import languages
@@ -32,18 +37,34 @@ PATIENCE_S = 30.0
 """Seconds to try to reach a gateway again after the connection broke."""
 
 
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    parser.add_argument("text", metavar="TEXT", help="text to translate")
+    add_languages(parser, required=True)
+    url = "address of a running gateway; default: start the engine in this process"
+    parser.add_argument("--url", help=url)
+    add_settings(parser, all_topics=False)
+    parser.epilog = NEEDS_KEY
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translate the text, print it and return the exit status. Raises as `ask` and `translate`."""
+    show = CaptionPrinter(tuple(languages.normalise(tag) for tag in args.to))
+    if args.url is None:
+        settings = loaded(args).settings
+        set_up_logs("warning")
+        asyncio.run(translate(args.text, settings, args.source, show))
+    else:
+        asyncio.run(ask(args.text, args.url, args.source, show))
+    return show.end()
+
+
 class CaptionPrinter:
-    """One text on the screen in several languages, each with its translation or its fault.
+    """One text on the screen in several languages, each with its translation or its fault."""
 
-    :param complain: called with a line for each language that has no translation
-    """
-
-    def __init__(
-        self, screen: Screen, targets: Sequence[str], complain: Callable[[str], object]
-    ) -> None:
+    def __init__(self, targets: Sequence[str]) -> None:
         self.targets = targets
-        self._screen = screen
-        self._complain = complain
+        self._screen = Screen(sys.stdout)
         self._shown: dict[str, str | Exception] = {}
 
     def show(self, lang: str, text: str | Exception) -> None:
@@ -58,7 +79,7 @@ class CaptionPrinter:
         status = 0
         for lang in self.targets:
             if isinstance(self._shown[lang], Exception):
-                self._complain(self._line(lang))
+                complain(self._line(lang))
                 status = 1
             else:
                 self._screen.finish(self._line(lang))
@@ -68,15 +89,12 @@ class CaptionPrinter:
         return f"[{lang}] {self._shown[lang]}" if len(self.targets) > 1 else str(self._shown[lang])
 
 
-async def ask(
-    text: str, url: str, source: str | None, key: str | None, out: CaptionPrinter
-) -> None:
+async def ask(text: str, url: str, source: str | None, out: CaptionPrinter) -> None:
     """Translate by a running gateway. Raises `Refused` and `ConnectionError`."""
     captions = Captions()
     left = set(out.targets)
-    async with connect(
-        url, to=out.targets, source=source, patience_s=PATIENCE_S, key=key
-    ) as client:
+    key, to = api_key(), out.targets
+    async with connect(url, to=to, source=source, patience_s=PATIENCE_S, key=key) as client:
         id = await client.say(text)
         async for event in client:
             captions.fold(event)

@@ -87,11 +87,11 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 async def chatting(live: Live, *argv: str) -> asyncio.Task[None]:
     """Run `chat` until it is in its room."""
     args = cli._parser().parse_args(["chat", "--url", live.ws, *argv])
-    chat = asyncio.create_task(cli._converse(args))
+    task = asyncio.create_task(chat.converse(args))
     async with asyncio.timeout(20):
         while not live.hub.sessions:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-    return chat
+    return task
 
 
 async def test_chat_shows_what_others_say_in_the_room(

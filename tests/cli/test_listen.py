@@ -172,10 +172,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done() -> None:
+def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     out = Terminal()
-    said: list[str] = []
-    screen = listen.SpeechScreen(Screen(out), several=False, complain=said.append)
+    screen = listen.SpeechScreen(Screen(out), several=False)
     screen.total = 100.0
     screen.note(HeardSpeech(id="a-1", rev=1, lang="en", text="We meet", t0=0, t1=1))
     screen.note(AudioState(codec="pcm_s16le", rate=16_000, from_="en", seconds=50.0))
@@ -185,11 +186,11 @@ def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done() -> 
     screen.note(Failed(seq=1, id="a-1", rev=1, ord=1, lang="de", code="timeout", retry=True))
     for lost in (2.5, 2.5, 4.0):
         screen.note(AudioState(codec="pcm_s16le", rate=16_000, from_="en", seconds=60.0, lost=lost))
-    assert said == [
-        "Too fast.",
-        "[de] not translated: timeout",
-        "2.5 s of speech were not recognised: the gateway is late.",
-        "1.5 s of speech were not recognised: the gateway is late.",
+    assert capsys.readouterr().err.splitlines() == [
+        "gateway: Too fast.",
+        "gateway: [de] not translated: timeout",
+        "gateway: 2.5 s of speech were not recognised: the gateway is late.",
+        "gateway: 1.5 s of speech were not recognised: the gateway is late.",
     ]
     assert screen.failed == 1
     screen.end()

@@ -6,15 +6,20 @@ Owns: the form of these flags and of their help. Must not know: commands.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gateway.cli.console.output import complain
 from gateway.settings import catalogue, loading
-from gateway.settings.catalogue import SettingsError
+from gateway.settings.catalogue import Settings, SettingsError
 from gateway.settings.loading import LoadedSettings
 from gateway.settings.setting import Setting
+
+if TYPE_CHECKING:
+    from gateway.engines.base.engine import Engine
 
 ENGINE_TOPICS = frozenset(
     catalogue.TOPICS[first]
@@ -38,9 +43,8 @@ def add_settings(parser: argparse.ArgumentParser, *, all_topics: bool = True) ->
         "Each is also an environment variable GATEWAY_... and a key of the TOML file. [[engine]]"
         f" tables of the file describe several engines.{others}",
     )
-    group.add_argument(
-        "--config", metavar="FILE", default=argparse.SUPPRESS, help="TOML file of settings"
-    )
+    file = "TOML file of settings"
+    group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=file)
     for title, rows in catalogue.by_topic().items():
         shown = all_topics or title in ENGINE_TOPICS
         group = parser.add_argument_group(title.lower() if shown else None)
@@ -80,6 +84,23 @@ def load_flags(args: argparse.Namespace) -> LoadedSettings:
         if row.table and row.name in flags:
             flags = flags | {row.name: dict(_entry(row.flag, one) for one in flags[row.name])}
     return loading.load(flags, os.environ)
+
+
+def loaded(args: argparse.Namespace) -> LoadedSettings:
+    """Return the settings and print their warnings on stderr. Raises `SettingsError`."""
+    found = load_flags(args)
+    for warning in found.warnings:
+        complain(warning)
+    return found
+
+
+def engine_of(settings: Settings) -> Engine:
+    """Return the engine with its name and its languages. No model is loaded, and it is closed."""
+    from gateway.engines.registry import build
+
+    engine = build(settings)
+    asyncio.run(engine.aclose())
+    return engine
 
 
 def _entry(flag: str, text: str) -> tuple[str, object]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import os
 import shutil
 import unicodedata
@@ -30,22 +31,21 @@ async def lines(fd: int) -> AsyncGenerator[str]:
 
 
 async def _bytes(fd: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-    try:
-        loop.add_reader(fd, _ready, readable)
-    except PermissionError:
-        return os.read(fd, 4096)  # epoll refuses regular files, whose reads never block
-    try:
-        await readable
-    finally:
-        loop.remove_reader(fd)
+    # epoll refuses regular files, whose reads never block.
+    with contextlib.suppress(PermissionError):
+        await readable(fd)
     return os.read(fd, 4096)
 
 
-def _ready(readable: asyncio.Future[None]) -> None:
-    if not readable.done():
-        readable.set_result(None)
+async def readable(fd: int) -> None:
+    """Wait until a descriptor can be read. Raises `PermissionError` for that of a file."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
 
 
 class Screen:

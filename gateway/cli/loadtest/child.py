@@ -1,8 +1,7 @@
 """A client process: its sockets and its timer.
 
 Owns: opening the sockets, sending what is due, the end of a run. Must not know: other processes,
-reports, the terminal. `gateway.cli.loadtest.run` starts ``python -m gateway.cli.loadtest.child``
-and talks to it over pipes.
+reports, the terminal. `gateway.cli.loadtest.run` starts it and talks to it over a pipe.
 """
 
 from __future__ import annotations
@@ -10,24 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import sys
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
+from multiprocessing.connection import Connection
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
-from gateway.cli.loadtest import pipe
-from gateway.cli.loadtest.model import plan, script
-from gateway.cli.loadtest.model.plan import Plan, VirtualUser
+from gateway.cli.console.output import first_fault
+from gateway.cli.console.terminal import readable
+from gateway.cli.loadtest.model import script
+from gateway.cli.loadtest.model.plan import Plan, VirtualUser, assigned
 from gateway.cli.loadtest.model.script import Send
 from gateway.cli.loadtest.model.session import GatewayFrame, UserSession
 from gateway.cli.loadtest.model.tally import LoadTally
 from gateway.cli.loadtest.socket import Socket, tls
 from gateway.cli.replay.meeting.recogniser import RecogniserRandom
 from gateway.cli.report import text
+from gateway.cli.report.stats import Histogram
 from gateway.client.transport import address
 from gateway.protocol.codec import Codec
 
@@ -49,6 +51,14 @@ CATCH_UP_S = 1.5
 """Seconds at the end in which slow readers read what waits for them, among it the reason why they
 were closed.
 """
+
+
+class ProgressSample(NamedTuple):
+    """Counters and latencies so far, for the progress bar."""
+
+    counts: dict[str, int]
+    first: Histogram
+    final: Histogram
 
 
 class UserConnection:
@@ -123,7 +133,7 @@ class UserConnection:
             )
             return
         self._tally.counts["lost"] += 1
-        self._tally.closes[str(code)] = self._tally.closes.get(str(code), 0) + 1
+        self._tally.closes[str(code)] += 1
         self._tally.counts["unended"] += self.member.open
 
 
@@ -134,28 +144,39 @@ class FirstFrame(GatewayFrame):
 
 
 class ClientProcess:
-    """The sockets of one process."""
+    """The sockets of one process.
 
-    def __init__(self, start: pipe.ClientConfig, tell: Callable[[pipe.Message], None]) -> None:
-        self.plan: Plan = start.plan
-        self.key = start.key
-        packed = self.plan.wire == "msgpack"
+    :param number: of this process, among those of the plan
+    :param lines: texts to say
+    :param tell: sends a sample to the process that reports
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        number: int,
+        key: str | None,
+        lines: Sequence[str],
+        tell: Callable[[ProgressSample], None],
+    ) -> None:
+        self.plan = plan
+        self.key = key
+        packed = plan.wire == "msgpack"
         self.read: Callable[[bytes], FirstFrame] = (
             msgspec.msgpack.Decoder(FirstFrame) if packed else msgspec.json.Decoder(FirstFrame)
         ).decode
-        self.tally, self._slow = LoadTally.of(self.plan), LoadTally.of(self.plan)
-        self.tls = tls(self.plan.url)
+        self.tally, self._slow = LoadTally.of(plan), LoadTally.of(plan)
+        self.tls = tls(plan.url)
         self._tell = tell
-        self._lines = start.lines
+        self._lines = lines
         self._connections = [
             UserConnection(self, user, self._slow if user.slow else self.tally)
-            for user in plan.assigned(self.plan, start.process)
+            for user in assigned(plan, number)
         ]
         self._zero = time.monotonic()
         self._due: list[tuple[float, int]] = []
         self._nexts: dict[int, Send] = {}
         self._timer: asyncio.Handle | None = None
-        self._cpu = 0.0
 
     def now(self) -> float:
         """Return the seconds since the beginning of the run."""
@@ -164,16 +185,14 @@ class ClientProcess:
     async def open(self) -> None:
         """Open all sockets at the plan's pace. Raises `OSError` with a sentence."""
         pace = self.plan.processes / self.plan.ramp
-        try:
+        with first_fault(OSError):
             async with asyncio.TaskGroup() as tasks:
                 for connection in self._connections:
                     tasks.create_task(connection.join())
                     # The gateway bounds new sockets of one address by the second.
                     await asyncio.sleep(pace)
-        except* OSError as group:
-            raise OSError(str(_first(group))) from None
 
-    async def run(self, begin: float, stop: asyncio.Event) -> pipe.RunDone:
+    async def run(self, begin: float, stop: asyncio.Event) -> LoadTally:
         """Run the load from ``begin`` (of `time.monotonic`) until its end or ``stop``."""
         self._zero = begin
         self._write()
@@ -204,12 +223,13 @@ class ClientProcess:
             if connection.socket.open:
                 self.tally.counts["unended"] += connection.member.open
             connection.socket.close()
-        slow = self._slow.settle().counts
-        self.tally.slow = {name: count for name, count in slow.items() if count} | {
-            f"closed {code}": count for code, count in self._slow.closes.items()
-        }
+        slow = self._slow.settle().counts.items()
+        self.tally.slow.update({name: count for name, count in slow if count})
+        for code, count in self._slow.closes.items():
+            self.tally.slow[f"closed {code}"] = count
         self.tally.counts["sockets"] += self._slow.counts["sockets"]
-        return pipe.RunDone(self.tally.settle(), not cut and self._said())
+        self.tally.whole = not cut and not self.tally.counts["unsent"]
+        return self.tally.settle()
 
     # --- speaking -------------------------------------------------------------------------------
 
@@ -266,10 +286,6 @@ class ClientProcess:
     def _alive(self) -> bool:
         return any(connection.socket.open for connection in self._connections)
 
-    def _said(self) -> bool:
-        """Return whether all speakers could send everything."""
-        return not self.tally.counts["unsent"]
-
     async def _drain(self, stop: asyncio.Event) -> None:
         """Wait until all captions have ended, and let slow readers catch up.
 
@@ -311,14 +327,7 @@ class ClientProcess:
         while True:
             await asyncio.sleep(SAMPLE_S)
             tally = self.tally.settle()
-            self._tell(
-                pipe.ProgressSample(
-                    tally.counts,
-                    sum(tally.errors.values()),
-                    tally.times["first"],
-                    tally.times["final"],
-                )
-            )
+            self._tell(ProgressSample(tally.counts, tally.times["first"], tally.times["final"]))
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
@@ -327,76 +336,56 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
 
 
-def _first(group: BaseExceptionGroup[OSError]) -> OSError:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+async def _work(client: ClientProcess, pipe: Connection) -> None:
+    """Open the sockets, wait for the beginning, and send the results.
 
-
-async def main() -> None:
-    """Run as the other end of the pipes commands. Return when that end has gone."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=2**26)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-
-    def tell(message: pipe.Message) -> None:
-        packed = memoryview(pipe.pack(message))
-        while packed:
-            packed = packed[os.write(sys.stdout.fileno(), packed) :]
-
-    start = await pipe.receive(reader)
-    if not isinstance(start, pipe.ClientConfig):
-        return
-    client = ClientProcess(start, tell)
+    Raises `OSError` and `EOFError` if the process at the other end has gone.
+    """
     opening = asyncio.create_task(client.open())
-    next_message = asyncio.create_task(pipe.receive(reader))
-    await asyncio.wait((opening, next_message), return_when=asyncio.FIRST_COMPLETED)
-    if not opening.done():  # the parent process has gone
+    told = asyncio.create_task(readable(pipe.fileno()))
+    await asyncio.wait((opening, told), return_when=asyncio.FIRST_COMPLETED)
+    # Nothing is told before the sockets are open: the parent process has gone.
+    if not opening.done():
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
         return
     try:
         opening.result()
     except OSError as exc:
-        next_message.cancel()
-        tell(pipe.SocketFailed(str(exc)))
+        pipe.send(str(exc))
         return
-    tell(pipe.SocketsReady())
-    begin = await next_message
-    if not isinstance(begin, pipe.BeginRun):
-        return
+    pipe.send(None)
+    await told
+    begin = pipe.recv()
     stop = asyncio.Event()
-
-    async def wait_for_stop() -> None:
-        await pipe.receive(reader)
-        stop.set()
-
-    stopping = asyncio.create_task(wait_for_stop())
-    tell(await client.run(begin.at, stop))
-    stopping.cancel()
+    stopping = asyncio.create_task(readable(pipe.fileno()))
+    stopping.add_done_callback(lambda _: stop.set())
+    pipe.send(await client.run(begin, stop))
 
 
-def _files() -> None:
-    """Raise the limit of open files as far as this user may."""
-    try:
+def run(pipe: Connection, plan: Plan, number: int, key: str | None, lines: Sequence[str]) -> None:
+    """Run as a client process, on uvloop if there is one.
+
+    It sends None when its sockets are open, or the reason as text why they are not; then samples
+    and the tally. It is sent the moment 0 of the run, by the monotonic clock that all processes
+    share, and then anything to end early.
+    """
+    # Ctrl-C is for the process that prints the report.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # As many open files as this user may have; a socket too many says so.
+    with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (ImportError, ValueError, OSError):
-        pass  # then a socket too many says so
-
-
-def run() -> None:
-    """Run `main` on uvloop if there is one."""
-    _files()
     try:
         from uvloop import new_event_loop as loop
     except ImportError:
         loop = asyncio.new_event_loop  # type: ignore[assignment]
+
+    async def work() -> None:
+        await _work(ClientProcess(plan, number, key, lines, pipe.send), pipe)
+
     # The parent process may have gone, and then nothing reads the pipe.
-    with contextlib.suppress(BrokenPipeError), asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(main())
-
-
-if __name__ == "__main__":
-    run()
+    with contextlib.suppress(EOFError, OSError), asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(work())

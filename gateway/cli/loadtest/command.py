@@ -14,14 +14,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from gateway.cli.console.args import count, number, positive, seconds, share, tags, word_range
-from gateway.cli.console.extra import need
+from gateway.cli.console.args import (
+    count,
+    need,
+    number,
+    positive,
+    seconds,
+    share,
+    tags,
+    word_range,
+)
 from gateway.cli.console.files import check_outputs, write_json
+from gateway.cli.console.output import NEEDS_KEY, api_key
 from gateway.cli.console.terminal import Screen, columns
 from gateway.cli.loadtest.model.plan import KINDS, SHARES, Goal, Plan, Wire
 from gateway.cli.report.schedule import Arrivals
 from gateway.protocol.messages import View
-from gateway.settings.catalogue import KEY
 from gateway.text import languages
 
 MOST_PROCESSES = 4
@@ -103,23 +111,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     # Forty flags would fill a screen.
     parser.usage = "%(prog)s [-h] [--OPTION VALUE ...] [--goal-NAME VALUE ...] URL"
-    parser.epilog = f"If the gateway requires an API key, set the variable {KEY}."
+    parser.epilog = NEEDS_KEY
 
 
-def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[str], None]) -> int:
+def run(args: argparse.Namespace) -> int:
     """Run the load test and return the exit status.
-
-    :param say: prints a line of the report
 
     Raises what `LoadRun.run` raises, `OSError` and `ValueError`.
     """
+    need("picows", "gateway bench load")
+    if args.html:
+        need("matplotlib", "--html")
     from gateway.cli.loadtest.model import report
     from gateway.cli.loadtest.run import LoadRun, perform
     from gateway.cli.report import text
 
-    need("picows", "gateway bench load")
-    if args.html:
-        need("matplotlib", "--html")
     check_outputs((args.json, args.html))
     plan = planned(args)
     lines = text.lines(Path(args.text) if args.text else None)
@@ -128,7 +134,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     load = LoadRun(
         plan,
         lines,
-        key=os.environ.get(KEY) or None,
+        key=api_key(),
         goals=goals,
         draw=lambda line: screen.draw([line] if line else []),
         every=args.scrape,
@@ -138,7 +144,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     finally:
         screen.draw([])
     for line in report.lines(made, columns(sys.stdout)):
-        say(line)
+        print(line)
     if args.json:
         write_json(args.json, made)
     if args.html:

@@ -10,13 +10,16 @@ import asyncio
 import contextlib
 import math
 import signal
-import sys
 import time
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from gateway.cli.loadtest import pipe
+from gateway.cli.console.terminal import readable
+from gateway.cli.loadtest import child
+from gateway.cli.loadtest.child import ANSWER_S, ProgressSample
 from gateway.cli.loadtest.model import report
 from gateway.cli.loadtest.model.plan import Goal, Plan
 from gateway.cli.loadtest.model.report import LoadReport
@@ -29,11 +32,10 @@ T = TypeVar("T")
 
 LEAD_S = 0.3
 """Seconds between the message to begin and the beginning, so that all processes have it in time."""
-ANSWER_S = 20.0
-"""Seconds to wait for the first ``welcome``."""
 END_S = 10.0
-"""Seconds that a stopped process has to send its results."""
+"""Seconds that a process has to end when its pipe is closed."""
 SHOW_S = 0.5
+"""Seconds between two progress bars."""
 BAR = 16
 """Letters of the progress bar."""
 
@@ -61,14 +63,14 @@ class LoadRun:
         """True after `stop`."""
         self.tally = LoadTally.of(plan)
         """Results of all processes, once `run` has returned."""
-        self._lines = list(lines)
+        self._lines = lines
         self._key = key
         self._goals = goals
         self._draw = draw
         self._every = every
         self._scraper = Scraper(plan.url, key)
-        self._processes: list[Process] = []
-        self._samples: dict[int, pipe.ProgressSample] = {}
+        self._pipes: list[Connection] = []
+        self._samples: dict[int, ProgressSample] = {}
         self._zero = math.inf
         self._until: float | None = None
 
@@ -76,8 +78,9 @@ class LoadRun:
         """End the run; the report then covers the time until now."""
         self.stopped = True
         self._until = max(0.1, time.monotonic() - self._zero)
-        for process in self._processes:
-            _tell(process, pipe.StopRun())
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                pipe.send(None)
 
     async def run(self, begun: Callable[[], None] = lambda: None) -> LoadReport:
         """Run the load and return the report.
@@ -88,24 +91,22 @@ class LoadRun:
         begin, `ValueError` for an invalid address.
         """
         engine = await self._probe()
-        whole = True
-        async with self._children() as children:
+        async with self._children():
             self._draw(f"opening {self.plan.sockets} sockets ...")
-            await _all(self._ready(process) for process in children)
+            await _all(map(_ready, self._pipes))
+            # The first scrape has the counters before anything is said.
+            await self._scraper.scrape_once(self._zero)
             self._zero = time.monotonic() + LEAD_S
-            for process in children:
-                _tell(process, pipe.BeginRun(self._zero))
+            for pipe in self._pipes:
+                pipe.send(self._zero)
             begun()
             looking = [
                 asyncio.create_task(self._scraper.watch(self._zero, self._every)),
                 asyncio.create_task(self._show()),
             ]
             try:
-                for done in await _all(
-                    self._done(number, process) for number, process in enumerate(children)
-                ):
-                    self.tally.merge(done.tally)
-                    whole = whole and done.whole
+                for tally in await _all(self._done(*one) for one in enumerate(self._pipes)):
+                    self.tally.merge(tally)
             finally:
                 for task in looking:
                     task.cancel()
@@ -113,11 +114,11 @@ class LoadRun:
         # The last scrape has the final counters, after all captions have ended.
         await self._scraper.scrape_once(self._zero)
         self._draw("")
+        self.tally.whole = self.tally.whole and not self.stopped
         return report.made(
             self.plan,
             self.tally,
             engine=engine,
-            whole=whole and not self.stopped,
             goals=self._goals,
             samples=self._scraper.samples,
             why=self._scraper.why,
@@ -131,57 +132,49 @@ class LoadRun:
             "role": "view",
             "to": ",".join(self.plan.langs),
         }
-        route = Route(self.plan.url, query, self._key, "json", ANSWER_S, {})
         # One short connection finds a wrong address, key or language before processes start.
-        line = await route.dial({})
-        welcome = line.welcome
+        line = await Route(self.plan.url, query, self._key, "json", ANSWER_S, {}).dial({})
         await line.socket.close()
-        known = {_base(lang) for lang in welcome.languages}
-        missing = [lang for lang in self.plan.langs if _base(lang) not in known]
-        if missing:
+        has = line.welcome.languages
+        known = {_base(lang) for lang in has}
+        if missing := [lang for lang in self.plan.langs if _base(lang) not in known]:
             raise ConnectionError(
                 f"The gateway does not translate into {', '.join(missing)}; it has"
-                f" {', '.join(welcome.languages)}."
+                f" {', '.join(has)}."
             )
-        return welcome.engine
+        return line.welcome.engine
 
     # --- processes ------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def _children(self) -> AsyncIterator[list[Process]]:
+    async def _children(self) -> AsyncIterator[None]:
+        """Start the client processes. They end when their pipes are closed."""
+        context = get_context("spawn")
+        processes: list[BaseProcess] = []
         try:
             for number in range(self.plan.processes):
-                process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "gateway.cli.loadtest.child"),
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    start_new_session=True,  # Ctrl-C is for the process that prints the report
-                )
-                self._processes.append(process)
-                start = pipe.ClientConfig(
-                    plan=self.plan, process=number, key=self._key, lines=self._lines
-                )
-                _tell(process, start)
-            yield self._processes
+                pipe, theirs = context.Pipe()
+                self._pipes.append(pipe)
+                # Keys never stand on a command line, which other users can read.
+                given = (theirs, self.plan, number, self._key, self._lines)
+                processes.append(context.Process(target=child.run, args=given, daemon=True))
+                processes[-1].start()
+                theirs.close()
+            yield
         finally:
-            await asyncio.gather(*map(_end, self._processes))
+            for pipe in self._pipes:
+                pipe.close()
+            await asyncio.gather(*(asyncio.to_thread(_end, process) for process in processes))
 
-    async def _ready(self, process: Process) -> None:
-        answer = await _receive(process)
-        if isinstance(answer, pipe.SocketFailed):
-            raise ConnectionError(f"Not all sockets could be opened: {answer.msg}")
-        if not isinstance(answer, pipe.SocketsReady):
-            raise ChildProcessError("A client process ended before it had begun.")
-
-    async def _done(self, number: int, process: Process) -> pipe.RunDone:
+    async def _done(self, number: int, pipe: Connection) -> LoadTally:
         while True:
-            answer = await _receive(process)
-            if isinstance(answer, pipe.ProgressSample):
-                self._samples[number] = answer
-            elif isinstance(answer, pipe.RunDone):
-                return answer
-            else:
-                raise ChildProcessError("A client process died; its figures are lost.")
+            match await _receive(pipe):
+                case ProgressSample() as sample:
+                    self._samples[number] = sample
+                case LoadTally() as tally:
+                    return tally
+                case _:
+                    raise ChildProcessError("A client process died; its figures are lost.")
 
     # --- progress -------------------------------------------------------------------------------
 
@@ -198,21 +191,20 @@ class LoadRun:
         :param now: seconds since the beginning
         """
         seconds = self.plan.seconds
-        full = round(BAR * min(1.0, max(0.0, now / seconds)))
+        now = min(seconds, max(0.0, now))
+        full = round(BAR * now / seconds)
         first, final = Histogram(), Histogram()
+        said = captions = errors = 0
         for sample in self._samples.values():
             first.merge(sample.first)
             final.merge(sample.final)
-        counts = {
-            name: sum(sample.counts[name] for sample in self._samples.values())
-            for name in ("said", "captions")
-        }
-        wrong = sum(sample.errors for sample in self._samples.values())
+            said += sample.counts["said"]
+            captions += sample.counts["captions"]
+            errors += sample.counts["errors"]
         return (
-            f"[{'#' * full}{'.' * (BAR - full)}] {min(seconds, max(0.0, now)):.0f}/{seconds:g} s"
-            f"  {counts['said']} said, {counts['captions']} captions"
-            f"  p95 {1000 * first.at(0.95):.0f}, {1000 * final.at(0.95):.0f} ms"
-            f"  {wrong} errors"
+            f"[{'#' * full}{'.' * (BAR - full)}] {now:.0f}/{seconds:g} s"
+            f"  {said} said, {captions} captions"
+            f"  p95 {1000 * first.at(0.95):.0f}, {1000 * final.at(0.95):.0f} ms  {errors} errors"
         )
 
 
@@ -223,23 +215,23 @@ async def perform(load: LoadRun) -> LoadReport:
     at once. Before that, signals end it as they end any program.
     """
     loop = asyncio.get_running_loop()
-    signs = (signal.SIGINT, signal.SIGTERM)
+
+    def release() -> None:
+        for sign in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(sign)
 
     def end() -> None:
         load.stop()
-        # A second signal then ends the process at once.
-        for sign in signs:
-            loop.remove_signal_handler(sign)
+        release()  # a second signal then ends the process at once
 
     def begun() -> None:
-        for sign in signs:
+        for sign in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(sign, end)
 
     try:
         return await load.run(begun)
     finally:
-        for sign in signs:
-            loop.remove_signal_handler(sign)
+        release()
 
 
 def _base(lang: str) -> str:
@@ -247,27 +239,29 @@ def _base(lang: str) -> str:
     return lang.partition("-")[0]
 
 
-def _tell(process: Process, message: pipe.Message) -> None:
-    assert process.stdin is not None, "it has a pipe"
-    if not process.stdin.is_closing():
-        process.stdin.write(pipe.pack(message))
+async def _ready(pipe: Connection) -> None:
+    match await _receive(pipe):
+        case None:
+            pass
+        case str() as why:
+            raise ConnectionError(f"Not all sockets could be opened: {why}")
+        case _:
+            raise ChildProcessError("A client process ended before it had begun.")
 
 
-async def _receive(process: Process) -> pipe.Message | None:
-    assert process.stdout is not None, "it has a pipe"
-    return await pipe.receive(process.stdout)
-
-
-async def _end(process: Process) -> None:
-    """Close the pipe, at which the process ends by itself; kill it if it does not."""
-    assert process.stdin is not None, "it has a pipe"
-    process.stdin.close()
+async def _receive(pipe: Connection) -> object:
+    """Return what a client process sends next (see `child.run`), or `EOFError` if it has ended."""
+    await readable(pipe.fileno())
     try:
-        async with asyncio.timeout(END_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        return pipe.recv()
+    except (EOFError, OSError):
+        return EOFError
+
+
+def _end(process: BaseProcess) -> None:
+    process.join(END_S)
+    process.kill()
+    process.join()
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

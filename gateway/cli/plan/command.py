@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.cli.console.args import count, number, positive, share, word_range
-from gateway.cli.console.extra import need
+from gateway.cli.console.args import count, need, number, positive, share, word_range
 from gateway.cli.console.files import check_outputs, read_text, write_json
 from gateway.cli.console.terminal import columns
 
@@ -77,11 +76,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="write all results as JSON")
 
 
-def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Print the plan and return the exit status. Raises `OSError`, and `ValueError`.
-
-    :param say: prints a line
-    """
+def run(args: argparse.Namespace) -> int:
+    """Print the plan and return the exit status. Raises `OSError`, and `ValueError`."""
     from gateway.cli.plan.model import capacity, figures, output
     from gateway.cli.plan.model.load import MeetingLoad, caption_work
     from gateway.cli.report import text
@@ -107,7 +103,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         }
     sources = (*(share.figures.source for share in shares), core.source, figures.REDIS.source)
     width = columns(sys.stdout) or WIDTH
-    say(output.text(made, simulated, sources, explain=args.explain, width=width))
+    print(output.text(made, simulated, sources, explain=args.explain, width=width))
     if args.json:
         write_json(
             args.json,

@@ -1,43 +1,35 @@
-"""The commands ``gateway replay`` and ``gateway record``.
+"""The command ``gateway replay``: its flags and its files.
 
-Owns: the flags and the files of the two commands. Must not know: how a meeting is played or
-measured. Modules that only one command needs are imported when it runs.
+Owns: the command line and the output files. Must not know: how a meeting is played or measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
-from gateway.cli.console.args import URL, count, positive, tags, views
+from gateway.cli.console.args import add_url, count, positive, tags, views
 from gateway.cli.console.files import check_outputs, write_json
+from gateway.cli.console.output import api_key, complain, note
 from gateway.cli.console.terminal import Screen
-from gateway.protocol.messages import Source
+from gateway.cli.replay import play, report
+from gateway.cli.replay.analysis import plot
+from gateway.cli.replay.meeting import script
+from gateway.cli.replay.play import Player
 from gateway.settings.catalogue import SettingsError
 from gateway.text import languages
 
-if TYPE_CHECKING:
-    from gateway.cli.replay.meeting.script import ScriptUtterance
-    from gateway.cli.replay.play import Player
 
-Line = Callable[[str], object]
-"""A function that prints one line."""
-
-
-def add_replay(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of ``gateway replay``."""
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     add = parser.add_argument
     langs: dict[str, Any] = {"type": tags, "default": (), "metavar": "LANG[,LANG]"}
     file = "meeting as JSON lines or as columns; see docs/reference/replay.md"
     add("file", metavar="FILE", help=file)
-    add("--url", default=URL, help="address of the gateway; default: %(default)s")
+    add_url(parser)
     add("--room", help="room to play in; default: a new room")
     add("--to", help="languages to read; default: those of the file", **langs)
     seen = "views to read: live, stable, final; default: live,stable"
@@ -55,22 +47,13 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     add("--plot", metavar="FILE.svg", help="draw a timeline of all utterances")
 
 
-def replay(
-    args: argparse.Namespace, *, key: str | None, out: Line, note: Line, complain: Line
-) -> int:
+def run(args: argparse.Namespace) -> int:
     """Play a meeting, print what its readers saw, and return the exit status.
 
     If the gateway is lost on the way, the figures so far are printed.
 
-    :param note: prints a line of progress
-    :param complain: prints a line about a failure
-
     Raises `OSError`, `ValueError` and `SettingsError` for unusable files and languages.
     """
-    from gateway.cli.replay import play, report
-    from gateway.cli.replay.analysis import plot
-    from gateway.cli.replay.meeting import script
-
     check_outputs((args.json, args.plot))
     whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
     said = script.faster(whole[: args.limit], args.speed)
@@ -78,12 +61,18 @@ def replay(
     if not to:
         raise SettingsError(f"{args.file} names no languages to read. Name some, e.g. --to de,fr.")
     to = tuple(languages.normalise(tag) for tag in to)
-    player = play.Player(
-        args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout), key=key
+    player = Player(
+        args.url,
+        said,
+        to=to,
+        views=args.view,
+        room=args.room,
+        screen=Screen(sys.stdout),
+        key=api_key(),
     )
     status = 0
     try:
-        asyncio.run(_perform(player, args.offline, note))
+        asyncio.run(_perform(player, args.offline))
     except KeyboardInterrupt:
         status = 130
     except OSError as exc:
@@ -92,7 +81,7 @@ def replay(
         complain(str(exc))
         status = 1
     made = report.made(player)
-    out(report.table(made))
+    print(report.table(made))
     seen = {lang: player.readings(lang, args.view[0]) for lang in to}
     if args.json:
         write_json(args.json, made)
@@ -103,51 +92,8 @@ def replay(
     return status
 
 
-async def _perform(player: Player, offline: bool, note: Line) -> None:
+async def _perform(player: Player, offline: bool) -> None:
     await player.play()
     if offline:
         note("Translating the final texts alone, to compare ...")
         await player.compare()
-
-
-def add_record(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of ``gateway record``."""
-    add = parser.add_argument
-    add("room", metavar="ROOM", help="room to record")
-    add("file", metavar="FILE", help="file of JSON lines; it must not exist yet")
-    add("--url", default=URL, help="address of the gateway; default: %(default)s")
-    to = "languages to record; the spoken one records how originals grew"
-    add("--to", type=tags, required=True, metavar="LANG[,LANG]", help=to)
-
-
-def record(args: argparse.Namespace, *, key: str | None, out: Line) -> int:
-    """Record a room until Ctrl-C or SIGTERM, and return the exit status. Raises `OSError`."""
-    from gateway.cli.replay import record as recording
-
-    path, screen = Path(args.file), Screen(sys.stdout)
-    langs = tuple(languages.normalise(tag) for tag in args.to)
-    with path.open("xb") as file:
-
-        def write(one: ScriptUtterance) -> None:
-            file.write(msgspec.json.encode(one) + b"\n")
-
-        def said(source: Source) -> None:
-            screen.finish(f"{source.speaker or 'somebody'}: {source.text}")
-
-        recorder = recording.Recorder(langs, write)
-        was = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            asyncio.run(recording.record(args.url, args.room, langs, recorder, said, key))
-        except KeyboardInterrupt:
-            pass  # Ctrl-C is the usual end of a recording
-        finally:
-            signal.signal(signal.SIGTERM, was)
-            recorder.end()
-            if not recorder.written:
-                path.unlink()
-    if recorder.written:
-        what = "utterance" if recorder.written == 1 else "utterances"
-        out(f"# {recorder.written} {what} recorded in {path}")
-    else:
-        out("# Nothing was said, so no file was written.")
-    return 0

@@ -1,7 +1,6 @@
-"""A recording of a live room, in a form that can be replayed.
+"""The command ``gateway record``: a live room in a file that can be replayed.
 
-Owns: the socket of a recording, and what of the room goes into the file. Must not know: the use of
-the file.
+Owns: the flags, the socket of a recording, and what of the room goes into the file.
 
 Times are those of arrival. The captions in the spoken language that a reader was shown while an
 utterance grew become its updates. An utterance that is retracted before it is written is left out.
@@ -9,11 +8,19 @@ utterance grew become its updates. An utterance that is retracted before it is w
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
+from gateway.cli.console.args import add_url, tags
+from gateway.cli.console.output import api_key
+from gateway.cli.console.terminal import Screen
 from gateway.cli.replay.analysis.screen import ScreenRecorder
 from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from gateway.cli.replay.play import offered
@@ -25,11 +32,45 @@ KEPT = 1000
 """Utterances that may still change before they are written; a room remembers as many."""
 
 
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("room", metavar="ROOM", help="room to record")
+    add("file", metavar="FILE", help="file of JSON lines; it must not exist yet")
+    add_url(parser)
+    to = "languages to record; the spoken one records how originals grew"
+    add("--to", type=tags, required=True, metavar="LANG[,LANG]", help=to)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record a room until Ctrl-C or SIGTERM, and return the exit status. Raises `OSError`."""
+    path = Path(args.file)
+    langs = tuple(languages.normalise(tag) for tag in args.to)
+    with path.open("xb") as file:
+        recorder = Recorder(langs, lambda one: file.write(msgspec.json.encode(one) + b"\n"))
+        was = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            asyncio.run(record(args.url, args.room, langs, recorder, Screen(sys.stdout), api_key()))
+        except KeyboardInterrupt:
+            pass  # Ctrl-C is the usual end of a recording
+        finally:
+            signal.signal(signal.SIGTERM, was)
+            recorder.end()
+            if not recorder.written:
+                path.unlink()
+    if recorder.written:
+        what = "utterance" if recorder.written == 1 else "utterances"
+        print(f"# {recorder.written} {what} recorded in {path}")
+    else:
+        print("# Nothing was said, so no file was written.")
+    return 0
+
+
 class Recorder:
     """A recorder of a room that gives utterances to ``write`` when they cannot change any more."""
 
     def __init__(
-        self, langs: Sequence[str], write: Callable[[ScriptUtterance], None], *, kept: int = KEPT
+        self, langs: Sequence[str], write: Callable[[ScriptUtterance], object], *, kept: int = KEPT
     ) -> None:
         self.written = 0
         self._watch = ScreenRecorder(langs)
@@ -110,14 +151,14 @@ async def record(
     room: str,
     langs: Sequence[str],
     recorder: Recorder,
-    said: Callable[[Source], None] = lambda _: None,
+    screen: Screen | None = None,
     key: str | None = None,
 ) -> None:
     """Read a room from now until its gateway ends it or this is cancelled.
 
     Earlier utterances have no times any more and are left out.
 
-    :param said: called with each original
+    :param screen: shows each original
     :param key: API key of the gateway
 
     Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
@@ -128,5 +169,5 @@ async def record(
         begun = time.monotonic()
         async for event in client:
             recorder.note(event, time.monotonic() - begun)
-            if isinstance(event, Source):
-                said(event)
+            if isinstance(event, Source) and screen is not None:
+                screen.finish(f"{event.speaker or 'somebody'}: {event.text}")

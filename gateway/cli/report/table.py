@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 GAP = "  "
 """Space between two columns."""
@@ -72,7 +72,7 @@ def _folded(widths: Sequence[int], left: int, width: int | None) -> list[list[in
     return parts
 
 
-def pairs(rows: Sequence[tuple[str, str]], width: int | None = None) -> str:
+def pairs(rows: Collection[tuple[str, str]], width: int | None = None) -> str:
     """Return names with a text beside each. A text longer than ``width`` letters is folded."""
     names = max((len(name) for name, _ in rows), default=0)
     return "\n".join(

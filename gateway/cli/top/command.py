@@ -1,7 +1,6 @@
 """The command ``gateway top``: its flags and its exit status.
 
-Owns: the command line, and what is said if the extra `tools` is missing. Must not know: figures,
-the terminal.
+Owns: the command line. Must not know: figures, the terminal.
 """
 
 from __future__ import annotations
@@ -9,36 +8,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from importlib.util import find_spec
 
-from gateway.cli.console.args import positive
+from gateway.cli.console.args import URL, need, positive
+from gateway.cli.console.output import api_key
 from gateway.settings.catalogue import KEY
 
-MISSING = "gateway top needs Rich: pip install 'caption-gateway[tools]'"
 
-
-def add(parser: argparse.ArgumentParser, url: str) -> None:
-    """Add the flags of the command.
-
-    :param url: address of a gateway with its usual settings
-    """
-    parser.add_argument(
-        "urls", nargs="*", metavar="URL", help=f"addresses of gateways; default: {url}"
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("urls", nargs="*", metavar="URL", help=f"addresses of gateways; default: {URL}")
+    once = (
+        "print one table and end, with status 1 if a gateway is not ready; the default if the"
+        " output is no terminal"
     )
-    parser.set_defaults(default_url=url)
-    parser.add_argument(
-        "--once",
-        action="store_true",
-        help="print one table and end, with status 1 if a gateway is not ready; the default if the"
-        " output is no terminal",
-    )
-    parser.add_argument(
-        "--every",
-        type=positive,
-        default=2.0,
-        metavar="SECONDS",
-        help="seconds between two readings; default: %(default)g",
-    )
+    add("--once", action="store_true", help=once)
+    every = "seconds between two readings; default: %(default)g"
+    add("--every", type=positive, default=2.0, metavar="SECONDS", help=every)
     parser.epilog = (
         "Keys: q ends, s sorts by the next column, r reverses the order. first: from the end of a"
         " text to the first text of its caption. final: to the end of the caption. If the gateways"
@@ -46,18 +32,14 @@ def add(parser: argparse.ArgumentParser, url: str) -> None:
     )
 
 
-def run(args: argparse.Namespace, *, key: str | None) -> int:
-    """Run the command, and return its exit status. Raises `ValueError` for a wrong address.
-
-    :param key: API key with the role ``moderate``, if the gateways require keys
-    """
-    if find_spec("rich") is None:
-        raise ValueError(MISSING)
+def run(args: argparse.Namespace) -> int:
+    """Run the command, and return its exit status. Raises `ValueError` for a wrong address."""
+    need("rich", "gateway top")
     from gateway.cli.top.poll import Poller
     from gateway.cli.top.screen import TopScreen
 
-    urls = dict.fromkeys(args.urls or [args.default_url])
-    screen = TopScreen([Poller(url, key) for url in urls], args.every)
+    urls = dict.fromkeys(args.urls or [URL])
+    screen = TopScreen([Poller(url, api_key()) for url in urls], args.every)
     # Frames that replace each other are of no use in a pipe or a file.
     once = args.once or not sys.stdout.isatty()
     return asyncio.run(screen.once() if once else screen.live())

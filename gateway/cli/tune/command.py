@@ -8,33 +8,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gateway.cli.console.args import URL, count, positive, tags
-from gateway.cli.console.extra import need
+from gateway.cli.console.args import URL, count, need, positive, ranged, tags
 from gateway.cli.console.files import check_outputs, read_text, write_json
+from gateway.cli.console.output import api_key, note
+from gateway.cli.console.settings_flags import add_settings, engine_of, loaded
 from gateway.cli.console.terminal import columns
 from gateway.errors import EngineFault
+from gateway.server.process.logs import set_up_logs
 from gateway.settings.catalogue import EngineTable, Settings, SettingsError, engines
 from gateway.text import languages
 
 if TYPE_CHECKING:
     from gateway.cli.tune.model.load import Load
     from gateway.core.base.model import Model
-    from gateway.engines.base.engine import Engine
 
 EVERY_S = 1.0
 """Seconds between two scrapes."""
 
 LEAST_S = 2.0
 """Least seconds of a step: whole seconds count, after the first."""
+
+_seconds = ranged(float, lambda value: LEAST_S <= value < math.inf, f"{LEAST_S:g} or more")
 
 BYTES = 256 * 1024 * 1024
 """Largest history in bytes."""
@@ -84,23 +88,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="write all results as JSON")
     toml = "write the settings found, for gateway serve --config"
     add("--toml", metavar="FILE", help=toml)
+    add_settings(parser, all_topics=False)
+    sources = "(--metrics FILE | --watch SECONDS | --replay FILE | --describe TEXT)"
+    parser.usage = f"%(prog)s [options] {sources} [--SETTING VALUE ...]"
 
 
-def run(
-    args: argparse.Namespace,
-    settings: Settings,
-    *,
-    key: str | None,
-    out: Callable[[str], None],
-    note: Callable[[str], None],
-) -> int:
+def run(args: argparse.Namespace) -> int:
     """Search, report what was found so far however it ends, and return the exit status.
-
-    :param out: prints the report
-    :param note: prints a line of progress
 
     Raises `EngineFault`, `OSError`, and `ValueError` with a sentence.
     """
+    set_up_logs("error")
+    settings = loaded(args).settings
+    need("picows", "gateway tune")
     import uvicorn
 
     from gateway.cli.tune.model import load as loads
@@ -108,12 +108,11 @@ def run(
     from gateway.cli.tune.sweep import Sweep, searches
     from gateway.engines.wrappers.routed import EngineRoute
 
-    need("picows", "gateway tune")
     check_outputs((args.json, args.toml, args.keep))
     wanted = searches(_tables(settings, args.table), dict(args.values))
     tables = tuple(table for table, _ in wanted) if settings.engines else ()
-    profile = asyncio.run(_known(replace(settings, engines=tables))).profile
-    load = _load(args, profile, key=key, note=note)
+    profile = engine_of(replace(settings, engines=tables)).profile
+    load = _load(args, profile)
     forced = False
     try:
         loads.check(load)
@@ -128,9 +127,9 @@ def run(
         note(load.few)
     status = 0
     found: list[steps.TuneReport] = []
-    factory = uvicorn.Config(_known, loop=settings.loop, log_config=None).get_loop_factory()
+    factory = uvicorn.Config(run, loop=settings.loop, log_config=None).get_loop_factory()
     for table, values in wanted:
-        engine = asyncio.run(_known(table.settings))
+        engine = engine_of(table.settings)
         name, own, part = None, to, load
         if settings.engines:
             name = str(table.name)
@@ -156,7 +155,7 @@ def run(
             status = 1
         if sweep.tried:
             report = steps.made(engine.name, part, sweep.tried, forced=forced, table=name)
-            out("\n" * bool(found) + steps.text(report, columns(sys.stdout)))
+            print("\n" * bool(found) + steps.text(report, columns(sys.stdout)))
             found.append(report)
         if status == 130:
             break
@@ -181,18 +180,7 @@ def _tables(settings: Settings, name: str | None) -> Sequence[EngineTable]:
     return named
 
 
-async def _known(settings: Settings) -> Engine:
-    """Return an engine with its name and profile, without loading its model. It is closed."""
-    from gateway.engines.registry import build
-
-    engine = build(settings)
-    await engine.aclose()
-    return engine
-
-
-def _load(
-    args: argparse.Namespace, profile: Model, *, key: str | None, note: Callable[[str], None]
-) -> Load:
+def _load(args: argparse.Namespace, profile: Model) -> Load:
     """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
     from gateway.cli.replay import play
     from gateway.cli.tune import history
@@ -221,7 +209,7 @@ def _load(
     if args.metrics:
         text = read_text(Path(args.metrics), BYTES)
     else:
-        text = _watched(args.url, args.watch, key, note)
+        text = _watched(args.url, args.watch)
     if args.keep:
         Path(args.keep).write_text(text, encoding="utf-8")
     try:
@@ -262,7 +250,7 @@ def _targets(asked: Sequence[str], load: Load, profile: Model) -> tuple[str, ...
     return tuple(able[: load.languages])
 
 
-def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], None]) -> str:
+def _watched(url: str, seconds: float) -> str:
     """Return scrapes of a running gateway in the form of a history. Ctrl-C ends it early.
 
     Raises `OSError` if there is no gateway, `ValueError` for an invalid address.
@@ -270,7 +258,7 @@ def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], No
     from gateway.cli.loadtest.scrape import Scraper
 
     found: list[str] = []
-    scraper = Scraper(url, key)
+    scraper = Scraper(url, api_key())
 
     async def watch() -> None:
         until, gone = time.monotonic() + seconds, False
@@ -300,13 +288,6 @@ def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], No
     except KeyboardInterrupt:
         note("Ended early.")
     return "\n".join(found) + "\n"
-
-
-def _seconds(text: str) -> float:
-    value = positive(text)
-    if value < LEAST_S:
-        raise argparse.ArgumentTypeError(f"it must be {LEAST_S:g} or more")
-    return value
 
 
 def _values(text: str) -> tuple[str, tuple[int, ...]]:

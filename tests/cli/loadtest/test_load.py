@@ -9,7 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import repeat
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +23,11 @@ import pytest
 
 from benchmarks.soak.child import Child
 from gateway.auth.api_keys import Keyring
-from gateway.cli.loadtest.child import ClientProcess
+from gateway.cli.loadtest import child as client_process
+from gateway.cli.loadtest.child import ClientProcess, ProgressSample
 from gateway.cli.loadtest.model.plan import Plan
 from gateway.cli.loadtest.model.report import LoadReport
 from gateway.cli.loadtest.model.script import Send
-from gateway.cli.loadtest.pipe import ClientConfig, ProgressSample, pack
 from gateway.cli.loadtest.run import LoadRun
 from gateway.cli.main import main
 from gateway.cli.report.stats import Histogram
@@ -281,50 +286,38 @@ def test_a_flag_that_cannot_be_understood_is_status_2(argv: list[str]) -> None:
     assert caught.value.code == 2
 
 
-def test_a_client_process_ends_with_the_one_that_started_it() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli.loadtest.child"],
-        input=b"",
-        capture_output=True,
-        timeout=30,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+@contextmanager
+def started(made: Plan) -> Iterator[tuple[BaseProcess, Connection]]:
+    """Start a client process; yield it with the pipe to it."""
+    context = get_context("spawn")
+    pipe, theirs = context.Pipe()
+    process = context.Process(target=client_process.run, args=(theirs, made, 0, None, lines()))
+    process.start()
+    theirs.close()
+    try:
+        yield process, pipe
+    finally:
+        process.kill()
+        process.join()
 
 
 def test_a_client_process_that_opens_its_sockets_ends_with_the_one_that_started_it() -> None:
-    with in_thread() as live:
-        made = plan(live.ws, rooms=1, readers=500, ramp=2.0)
-        start = pack(ClientConfig(plan=made, process=0, key=None, lines=lines()))
-        with subprocess.Popen(
-            [sys.executable, "-m", "gateway.cli.loadtest.child"],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
-            assert process.stdin is not None and process.stderr is not None
-            process.stdin.write(start)
-            process.stdin.flush()
-            asyncio.run(until(lambda: bool(live.hub.sessions)))
-            process.stdin.close()
-            assert process.wait(timeout=30) == 0
-            assert process.stderr.read() == b""
+    with (
+        in_thread() as live,
+        started(plan(live.ws, rooms=1, readers=500, ramp=2.0)) as (process, pipe),
+    ):
+        asyncio.run(until(lambda: bool(live.hub.sessions)))
+        pipe.close()
+        process.join(30)
+        assert process.exitcode == 0
 
 
 def test_a_client_process_whose_parent_has_gone_ends_quietly() -> None:
-    with in_thread() as live:
-        start = pack(ClientConfig(plan=plan(live.ws), process=0, key=None, lines=lines()))
-        with subprocess.Popen(
-            [sys.executable, "-m", "gateway.cli.loadtest.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
-            assert process.stdin and process.stdout and process.stderr
-            process.stdout.close()
-            process.stdin.write(start)
-            process.stdin.flush()
-            assert process.wait(timeout=30) == 0
-            assert process.stderr.read() == b""
+    with in_thread() as live, started(plan(live.ws)) as (process, pipe):
+        assert pipe.recv() is None, "its sockets are open"
+        pipe.close()
+        process.join(30)
+        assert process.exitcode == 0
 
 
 def test_ctrl_c_while_sockets_are_opened_ends_it_at_once_and_without_a_report() -> None:
@@ -347,9 +340,7 @@ def test_ctrl_c_while_sockets_are_opened_ends_it_at_once_and_without_a_report() 
 
 
 async def test_a_client_process_that_stalled_counts_as_late_for_all_of_that_time() -> None:
-    client = ClientProcess(
-        ClientConfig(plan=plan("ws://x"), process=0, key=None, lines=[]), lambda _: None
-    )
+    client = ClientProcess(plan("ws://x"), 0, None, [], lambda _: None)
     ticking = asyncio.create_task(client._tick())
     await asyncio.sleep(0)
     time.sleep(0.65)  # noqa: ASYNC251  # it stands still
@@ -361,7 +352,7 @@ async def test_a_client_process_that_stalled_counts_as_late_for_all_of_that_time
 
 async def test_a_client_process_that_cannot_keep_up_yields_to_the_event_loop() -> None:
     one = plan("ws://x", rooms=1, readers=0)
-    client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
+    client = ClientProcess(one, 0, None, [], lambda _: None)
     client._connections[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
     client._due.append((client._next_send(0) or 0.0, 0))
     client._turn()
@@ -374,7 +365,7 @@ async def test_a_client_process_that_cannot_keep_up_yields_to_the_event_loop() -
 
 async def test_a_first_frame_after_the_timeout_is_ignored() -> None:
     one = plan("ws://x", rooms=1, readers=0)
-    client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
+    client = ClientProcess(one, 0, None, [], lambda _: None)
     connection = client._connections[0]
     connection.welcome.cancel()
     connection._on_first(b'{"type":"error","msg":"This gateway is full."}')
@@ -383,7 +374,7 @@ async def test_a_first_frame_after_the_timeout_is_ignored() -> None:
 
 async def test_nothing_more_is_sent_to_a_gateway_that_does_not_read() -> None:
     one = plan("ws://x", rooms=1, readers=0)
-    client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
+    client = ClientProcess(one, 0, None, [], lambda _: None)
     connection = client._connections[0]
     connection.socket = SimpleNamespace(open=True, full=True)  # type: ignore[assignment]
     for final in (False, True):
@@ -398,8 +389,8 @@ def test_the_progress_line_sums_up_all_processes() -> None:
         f"[{'.' * 16}] 0/10 s  0 said, 0 captions  p95 0, 0 ms  0 errors"
     )
     for number in range(2):
-        counts = {"said": 3, "captions": 5}
-        load._samples[number] = ProgressSample(counts, 1, Histogram.of([0.25]), Histogram.of([0.5]))
+        counts = {"said": 3, "captions": 5, "errors": 1}
+        load._samples[number] = ProgressSample(counts, Histogram.of([0.25]), Histogram.of([0.5]))
     assert load.progress(5.0) == (
         f"[{'#' * 8}{'.' * 8}] 5/10 s  6 said, 10 captions  p95 250, 500 ms  2 errors"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.cli.console import extra
+from gateway.cli.console import args
 from tests.cli.plan.model.test_figures import core_report, loaded
 from tests.cli.tune.model.test_steps import figures, found, tried
 from tests.support.command import fails, run
@@ -101,7 +101,7 @@ def test_a_plan_without_a_simulation_needs_no_extra() -> None:
 def test_a_simulation_without_its_package_names_the_command_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    monkeypatch.setattr(args, "find_spec", lambda _: None)
     status, said = fails(capsys, "plan", "--engine", "embedded", "--simulate")
     assert status == 2
     assert "pip install 'caption-gateway[tools]'" in said

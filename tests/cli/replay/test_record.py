@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from random import Random
 
 import msgspec
 import pytest
 
+from gateway.cli.console.terminal import Screen
 from gateway.cli.replay.meeting import script
 from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from gateway.cli.replay.record import Recorder, record
@@ -115,15 +117,13 @@ def test_the_utterances_that_wait_to_be_written_are_bounded() -> None:
 async def test_a_live_room_is_recorded_and_can_be_played_again() -> None:
     async with running(ScriptedEngine()) as live:
         found: list[ScriptUtterance] = []
-        heard: list[str] = []
+        heard = io.StringIO()
         recorder = Recorder(("en", "de"), found.append)
-
-        def said(source: Source) -> None:
-            heard.append(source.text)
-
         async with connect(live.ws, room="demo", to=("de",)) as client:
             await client.caption(await client.say("before"), "de")
-        recording = asyncio.create_task(record(live.ws, "demo", ("en", "de"), recorder, said))
+        recording = asyncio.create_task(
+            record(live.ws, "demo", ("en", "de"), recorder, Screen(heard))
+        )
         await until(lambda: any(session.member.langs for session in live.hub.sessions.values()))
         async with connect(live.ws, room="demo", source="en", speaker="Anna") as client:
             for text in ("good", "good morning"):
@@ -131,14 +131,14 @@ async def test_a_live_room_is_recorded_and_can_be_played_again() -> None:
             await until(lambda: bool(recorder._watch.history("a", "en")))
             await client.say("Good morning.", id="a")
             await client.bye()
-        await until(lambda: bool(heard))
+        await until(lambda: bool(heard.getvalue()))
         async with connect(live.ws, room="demo", role="view", to=("de",)) as client:
             await client.caption("a", "de")
         recording.cancel()
         with pytest.raises(asyncio.CancelledError):
             await recording
         recorder.end()
-        assert heard == ["Good morning."]
+        assert heard.getvalue() == "Anna: Good morning.\n"
         (one,) = found
         assert (one.lang, one.text, one.speaker) == ("en", "Good morning.", "Anna")
         assert one.updates

@@ -83,9 +83,9 @@ def test_an_address_that_is_none_is_a_sentence(capsys: pytest.CaptureFixture[str
 def test_without_rich_the_command_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.cli.top.command.find_spec", lambda _: None)
+    monkeypatch.setattr("gateway.cli.console.args.find_spec", lambda _: None)
     status, said = fails(capsys, "top", "--once")
-    assert status == 1 and "pip install 'caption-gateway[tools]'" in said
+    assert status == 2 and "pip install 'caption-gateway[tools]'" in said
 
 
 @pytest.fixture

@@ -300,7 +300,9 @@ def test_a_history_of_few_utterances_is_said_to_be_one(
     assert "known from 9 different texts only" in capsys.readouterr().err
 
 
-def test_watching_can_be_ended_early(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_can_be_ended_early(
+    live: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     fetch, calls = Scraper.fetch, iter(range(100))
 
     async def interrupted(self: Scraper) -> str:
@@ -310,10 +312,9 @@ def test_watching_can_be_ended_early(live: Live, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Scraper, "fetch", interrupted)
     monkeypatch.setattr(command, "EVERY_S", 0.0)
-    said: list[str] = []
-    text = command._watched(live.http, 60.0, "secret", said.append)
+    text = command._watched(live.http, 60.0)
     assert text.count("# at ") == 1
-    assert said[-1] == "Ended early."
+    assert capsys.readouterr().err.endswith("# Ended early.\n")
 
 
 def test_a_gateway_that_cannot_be_watched_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,7 +355,7 @@ def test_a_server_that_is_not_a_gateway_is_reported_at_once(
 
 
 def test_watching_goes_on_after_a_restart_of_the_gateway(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    live: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fetch, calls = Scraper.fetch, iter(range(100))
 
@@ -368,10 +369,10 @@ def test_watching_goes_on_after_a_restart_of_the_gateway(
 
     monkeypatch.setattr(Scraper, "fetch", broken)
     monkeypatch.setattr(command, "EVERY_S", 0.0)
-    said: list[str] = []
-    text = command._watched(live.http, 600.0, "secret", said.append)
+    text = command._watched(live.http, 600.0)
     assert text.count("# at ") == 2
-    assert said[1:] == ["It is gone. Trying again.", "Ended early."]
+    said = capsys.readouterr().err.splitlines()
+    assert said[1:] == ["# It is gone. Trying again.", "# Ended early."]
 
 
 @pytest.mark.usefixtures("made_up")
@@ -392,7 +393,7 @@ def test_results_before_an_engine_failed_are_printed(
 
 
 def test_a_gateway_that_requires_a_key_gets_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ring = tmp_path / "keys.toml"
     assert main(["key", "ops", "--keys", str(ring), "--role", "moderate"]) == 0
@@ -401,8 +402,8 @@ def test_a_gateway_that_requires_a_key_gets_it(
     with in_thread(authenticator=authenticator) as live:
         assert tune("--watch", 1, "--url", live.http, *QUICK) == 1
         assert "GATEWAY_KEY" in capsys.readouterr().err
-        said: list[str] = []
-        assert "gateway_ready 1.0" in command._watched(live.http, 0.01, token, said.append)
+        monkeypatch.setenv("GATEWAY_KEY", token)
+        assert "gateway_ready 1.0" in command._watched(live.http, 0.01)
 
 
 @pytest.mark.usefixtures("made_up")

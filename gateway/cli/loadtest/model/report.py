@@ -6,9 +6,11 @@ Owns: the report, its table and its page. Must not know: how anything was measur
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
+from msgspec.structs import asdict, astuple
 
 from gateway.cli.loadtest.model.plan import KINDS, Goal, Plan
 from gateway.cli.loadtest.model.tally import FLOWS, LoadTally
@@ -87,7 +89,6 @@ def made(
     tally: LoadTally,
     *,
     engine: str,
-    whole: bool,
     goals: Sequence[Goal] = (),
     samples: Sequence[tuple[float, Mapping[str, float]]] = (),
     why: str | None = None,
@@ -99,45 +100,37 @@ def made(
     :param why: reason why samples are missing
     :param until: second at which the run was stopped; None: it ran to its end
     """
-    invalid = [
-        line for line in (_silent(tally), tally.slip.verdict(plan.late), _busy(tally)) if line
-    ]
     errors = errors_share(plan, tally)
+    end = min(plan.seconds, until or math.inf)
+    frames = tally.counts["frames"] + tally.slow["frames"]
     last = max((second for flow in tally.flows.values() for second in flow), default=0)
     return LoadReport(
         engine=engine,
         plan=plan,
-        whole=whole,
-        invalid=invalid,
+        whole=tally.whole,
+        invalid=[*_invalid(plan, tally)],
         missed=[line for goal in goals if (line := _missed(goal, tally, errors))],
-        rates={
-            name: round(tally.rate(name, plan.warm, min(plan.seconds, until or math.inf)), 3)
-            for name in FLOWS
-        },
+        rates={name: round(tally.rate(name, plan.warm, end), 3) for name in FLOWS},
         times={kind: tally.times[kind].summary() for kind in KINDS},
         errors_share=round(errors, 5),
-        counts=tally.counts,
-        errors=tally.errors,
-        closes=tally.closes,
-        slow=tally.slow,
+        counts=dict(tally.counts),
+        errors=dict(tally.errors),
+        closes=dict(tally.closes),
+        slow=dict(tally.slow),
         late=tally.slip.late.summary(),
         busiest=round(tally.busiest, 3),
-        cpu_us=round(
-            1e6 * tally.cpu / max(1, tally.counts["frames"] + tally.slow.get("frames", 0)), 2
-        ),
+        cpu_us=round(1e6 * tally.cpu / max(1, frames), 2),
         courses={
             kind: {
-                f"p{100 * share:g}": [
-                    (at, round(1000 * value, 3)) for at, value in tally.courses[kind].points(share)
-                ]
+                f"p{100 * share:g}": [(at, round(1000 * s, 3)) for at, s in course.points(share)]
                 for share in DRAWN
             }
-            for kind in KINDS
-            if tally.courses[kind].spans
+            for kind, course in tally.courses.items()
+            if course.spans
         },
         flows={
-            name: [(float(at), float(tally.flows[name].get(at, 0))) for at in range(last + 1)]
-            for name in FLOWS
+            name: [(float(at), float(flow[at])) for at in range(last + 1)]
+            for name, flow in tally.flows.items()
         },
         metrics=_metrics(samples),
         before=dict(samples[0][1]) if samples else {},
@@ -159,20 +152,18 @@ def errors_share(plan: Plan, tally: LoadTally) -> float:
     return bad / wanted
 
 
-def _silent(tally: LoadTally) -> str | None:
-    if any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
-        return None
-    return "Nothing was said in the time that counts: more --seconds, or a larger --rate."
-
-
-def _busy(tally: LoadTally) -> str | None:
+def _invalid(plan: Plan, tally: LoadTally) -> Iterator[str]:
+    """Yield reasons why the latencies are not those of the gateway."""
+    if not any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
+        yield "Nothing was said in the time that counts: more --seconds, or a larger --rate."
+    if late := tally.slip.verdict(plan.late):
+        yield late
     # A busy client delays its own reading, and so adds to the latencies that it measures.
-    if tally.busiest <= BUSY:
-        return None
-    return (
-        f"A client process used {tally.busiest:.0%} of its core: it may have been too slow."
-        " Use more --processes."
-    )
+    if tally.busiest > BUSY:
+        yield (
+            f"A client process used {tally.busiest:.0%} of its core: it may have been too slow."
+            " Use more --processes."
+        )
 
 
 def _missed(goal: Goal, tally: LoadTally, errors: float) -> str | None:
@@ -207,37 +198,30 @@ GAUGES = (
 )
 GROWING = ("gateway_tokens_total", "gateway_too_slow_total", "gateway_lag_total")
 STEP = "seconds per token and job"
-OF_ENGINE = "gateway_engine_"
 
 
 def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Points]:
     found: dict[str, Points] = {}
-    names = [
-        name
-        for name in (samples[-1][1] if samples else ())
-        if name in GAUGES or (name.startswith(OF_ENGINE) and name != "gateway_engine_health")
-    ]
-    for name in names:
-        found[name] = [(at, values[name]) for at, values in samples if name in values]
+    for name in samples[-1][1] if samples else ():
+        own = name.startswith("gateway_engine_") and name != "gateway_engine_health"
+        if own or name in GAUGES:
+            found[name] = [(at, values[name]) for at, values in samples if name in values]
     steps: Points = []
-    for (begun, before), (at, after) in zip(samples, samples[1:], strict=False):
+    for (begun, before), (at, after) in pairwise(samples):
         seconds = at - begun
         # Two scrapes of one moment have no rate.
         if seconds <= 0:
             continue
-        step = _step(dict(before), dict(after), seconds)
-        if step is not None:
+        if (step := _step(before, after, seconds)) is not None:
             steps.append((at, step))
         for name in GROWING:
             if name in after and after[name] >= before.get(name, math.inf):  # else it was restarted
                 grown = (after[name] - before[name]) / seconds
                 found.setdefault(f"{name} a second", []).append((at, grown))
-    if steps:
-        found[STEP] = steps
-    return found
+    return found | ({STEP: steps} if steps else {})
 
 
-def _step(before: dict[str, float], after: dict[str, float], seconds: float) -> float | None:
+def _step(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float | None:
     """Return the seconds that a job waited for each token between two scrapes: jobs at work, over
     tokens a second. Return None where there were no tokens.
     """
@@ -266,7 +250,7 @@ def lines(report: LoadReport, width: int | None = None) -> list[str]:
         "",
         table.text(HEADS, times, width=width),
         "",
-        table.pairs(_facts(report), width),
+        table.pairs(_facts(report).items(), width),
     ]
     for name, values in (("errors", report.errors), ("closed", report.closes)):
         if values:
@@ -296,40 +280,25 @@ def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _row(kind: str, s: Summary) -> tuple[table.Cell, ...]:
-    return (NAMES[kind], s.count, s.mean, s.p50, s.p90, s.p95, s.p99, s.p999, s.max)
+def _row(kind: str, summary: Summary) -> tuple[table.Cell, ...]:
+    return NAMES[kind], *astuple(summary)  # its fields are in the order of `HEADS`
 
 
-def _facts(report: LoadReport) -> list[tuple[str, str]]:
+def _facts(report: LoadReport) -> dict[str, str]:
     plan, counts, rates = report.plan, report.counts, report.rates
-    offered = f"{rates['said']:.1f} utterances/s (of {plan.rate:g} wanted)"
-    return [
-        ("offered", offered),
-        (
-            "read",
-            f"{rates['captions']:.1f} captions/s, {rates['deltas']:.1f} deltas/s,"
-            f" {rates['bytes'] / 1e6:.2f} MB/s, by {counts['sockets']} sockets",
-        ),
-        (
-            "utterances",
-            f"{counts['said']}, said to their end {counts['whole']}, refused {counts['refused']},"
-            f" not sent {counts['unsent']}, cancels {counts['cancels']}",
-        ),
-        (
-            "captions without a text",
-            f"{report.errors_share:.2%}: failed {counts['missed']}, not ended {counts['unended']}",
-        ),
-        (
-            "lag, degraded",
-            f"{counts['lags']} times told, {counts['dropped']} deltas dropped;"
-            f" partials off {counts['degraded']} times, on again {counts['restored']}",
-        ),
-        (
-            "the client itself",
-            f"late p99 {report.late.p99:.1f} ms, most {report.late.max:.1f} ms; busiest process"
-            f" {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
-        ),
-    ]
+    return {
+        "offered": f"{rates['said']:.1f} utterances/s (of {plan.rate:g} wanted)",
+        "read": f"{rates['captions']:.1f} captions/s, {rates['deltas']:.1f} deltas/s,"
+        f" {rates['bytes'] / 1e6:.2f} MB/s, by {counts['sockets']} sockets",
+        "utterances": f"{counts['said']}, said to their end {counts['whole']}, refused"
+        f" {counts['refused']}, not sent {counts['unsent']}, cancels {counts['cancels']}",
+        "captions without a text": f"{report.errors_share:.2%}: failed {counts['missed']}, not"
+        f" ended {counts['unended']}",
+        "lag, degraded": f"{counts['lags']} times told, {counts['dropped']} deltas dropped;"
+        f" partials off {counts['degraded']} times, on again {counts['restored']}",
+        "the client itself": f"late p99 {report.late.p99:.1f} ms, most {report.late.max:.1f} ms;"
+        f" busiest process {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
+    }
 
 
 def _too_slow(report: LoadReport) -> str:
@@ -361,7 +330,7 @@ def html(report: LoadReport) -> str:
     head = Section(
         head="In short",
         warnings=warnings,
-        text=[f"{name}: {value}" for name, value in _facts(report)],
+        text=[f"{name}: {value}" for name, value in _facts(report).items()],
         tables=[Table(HEADS, [_row(kind, one) for kind, one in times.items()], "Milliseconds")],
         charts=[chart.bars("Percentiles", shown, y="ms", y_log=True)],
     )
@@ -399,7 +368,7 @@ def html(report: LoadReport) -> str:
         ],
         tables=[_changed(report)] if report.after else [],
     )
-    given = msgspec.structs.asdict(plan).items()
+    given = asdict(plan).items()
     setup = Section(
         head="How it was made",
         text=[

@@ -8,9 +8,8 @@ length of run.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-
-import msgspec
+from collections import Counter
+from dataclasses import dataclass, field
 
 from gateway.cli.loadtest.model.plan import KINDS, Plan
 from gateway.cli.report.schedule import SendDelay
@@ -45,36 +44,35 @@ def second(now: float) -> int:
     return min(SPANS - 1, max(0, int(now)))
 
 
-class LoadTally(msgspec.Struct):
+@dataclass
+class LoadTally:
     """The results of some sockets, or of all."""
 
-    span: float
-    times: dict[str, Histogram] = {}
-    courses: dict[str, Timeline] = {}
-    counts: dict[str, int] = {}
-    errors: dict[str, int] = {}
+    times: dict[str, Histogram]
+    courses: dict[str, Timeline]
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    errors: Counter[str] = field(default_factory=Counter)
     """Number of ``error`` frames and failed captions, by code."""
-    closes: dict[str, int] = {}
+    closes: Counter[str] = field(default_factory=Counter)
     """Sockets that this side did not close, by close code."""
-    slow: dict[str, int] = {}
+    slow: Counter[str] = field(default_factory=Counter)
     """`COUNTS` and close codes of slow readers, which count nowhere else."""
-    flows: dict[str, dict[int, int]] = {}
-    slip: SendDelay = msgspec.field(default_factory=SendDelay)
+    flows: dict[str, Counter[int]] = field(
+        default_factory=lambda: {name: Counter() for name in FLOWS}
+    )
+    slip: SendDelay = field(default_factory=SendDelay)
     cpu: float = 0.0
     """CPU seconds of all client processes."""
     busiest: float = 0.0
     """Share of a core that the busiest client process used."""
+    whole: bool = True
+    """False if a process was stopped or cut off."""
 
     @classmethod
     def of(cls, plan: Plan) -> LoadTally:
         """Return an empty tally."""
-        return cls(
-            plan.span,
-            times={kind: Histogram() for kind in KINDS},
-            courses={kind: Timeline(plan.span) for kind in KINDS},
-            counts=dict.fromkeys(COUNTS, 0),
-            flows={name: defaultdict(int) for name in FLOWS},
-        )
+        courses = {kind: Timeline(plan.span) for kind in KINDS}
+        return cls({kind: Histogram() for kind in KINDS}, courses)
 
     def time(self, kind: str, due: float, now: float, warm: float) -> None:
         """Count a latency, from ``due`` to ``now``. Before ``warm`` it counts for the timeline
@@ -88,41 +86,31 @@ class LoadTally(msgspec.Struct):
     def settle(self) -> LoadTally:
         """Bring the counters up to date with the flows, and return the tally."""
         for name, flow in self.flows.items():
-            self.counts[name] = sum(flow.values())
+            self.counts[name] = flow.total()
         return self
 
     def error(self, code: str, now: float) -> None:
         """Count an error by its code."""
         self.flows["errors"][second(now)] += 1
-        self.errors[code] = self.errors.get(code, 0) + 1
+        self.errors[code] += 1
 
     def merge(self, other: LoadTally) -> None:
         """Add the results of another tally."""
         for kind in KINDS:
             self.times[kind].merge(other.times[kind])
             self.courses[kind].merge(other.courses[kind])
-        for mine, theirs in (
-            (self.counts, other.counts),
-            (self.errors, other.errors),
-            (self.closes, other.closes),
-            (self.slow, other.slow),
-        ):
-            _add(mine, theirs)
+        self.counts = {name: count + other.counts[name] for name, count in self.counts.items()}
+        self.errors.update(other.errors)
+        self.closes.update(other.closes)
+        self.slow.update(other.slow)
         for name, flow in other.flows.items():
-            whole = Counter(self.flows[name])
-            whole.update(flow)
-            self.flows[name] = dict(whole)
+            self.flows[name].update(flow)
         self.slip.late.merge(other.slip.late)
         self.cpu += other.cpu
         self.busiest = max(self.busiest, other.busiest)
+        self.whole = self.whole and other.whole
 
     def rate(self, name: str, begin: float, end: float) -> float:
         """Return the number a second, within the whole seconds between; 0 if there is none."""
         first, last = math.ceil(begin), int(end)
-        flow = self.flows[name]
-        return sum(flow.get(at, 0) for at in range(first, last)) / max(1, last - first)
-
-
-def _add(mine: dict[str, int], theirs: dict[str, int]) -> None:
-    for name, count in theirs.items():
-        mine[name] = mine.get(name, 0) + count
+        return sum(self.flows[name][at] for at in range(first, last)) / max(1, last - first)

@@ -57,7 +57,8 @@ def tally() -> LoadTally:
 
 
 def reported(**change: Any) -> LoadReport:
-    given: dict[str, Any] = {"tally": tally(), "engine": "scripted", "whole": True} | change
+    given: dict[str, Any] = {"tally": tally(), "engine": "scripted"} | change
+    given["tally"].whole = given.pop("whole", True)
     return made(PLAN, **given)
 
 
@@ -101,7 +102,7 @@ def test_rates_of_a_stopped_run_count_the_time_until_it_was_stopped() -> None:
 
 def test_frames_of_slow_readers_count_in_the_cost_of_the_client() -> None:
     seen = tally()
-    seen.slow = {"frames": 300}
+    seen.slow.update({"frames": 300})
     assert reported(tally=seen).cpu_us == 25
 
 
@@ -129,7 +130,7 @@ def test_a_counter_that_fell_has_no_growth() -> None:
     ends = [(at, {"gateway_tokens_total": n, "gateway_too_slow_total": n})
             for at, n in ((0.0, 100.0), (1.0, 150.0), (2.0, 10.0), (3.0, 30.0))]  # fmt: skip
     seen = tally()
-    seen.slow = {"lags": 1}
+    seen.slow.update({"lags": 1})
     found = reported(tally=seen, samples=ends)
     assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (3.0, 20.0)]
     assert "counts: unknown, since the gateway was restarted" in "\n".join(lines(found))
@@ -176,7 +177,9 @@ def test_a_report_reads_the_same_after_it_was_written() -> None:
 
 def test_the_table_has_all_results() -> None:
     seen = tally()
-    seen.errors, seen.closes, seen.slow = {"busy": 3}, {"1006": 1}, {"lags": 2, "closed 4008": 1}
+    seen.errors.update(busy=3)
+    seen.closes.update({"1006": 1})
+    seen.slow.update({"lags": 2, "closed 4008": 1})
     text = "\n".join(lines(reported(tally=seen, samples=SAMPLES, whole=False)))
     for part in (
         "finished caption    100",
@@ -192,7 +195,7 @@ def test_the_table_has_all_results() -> None:
 
 def test_the_table_names_results_that_are_missing() -> None:
     seen = tally()
-    seen.slow = {"lags": 1}
+    seen.slow.update({"lags": 1})
     text = "\n".join(lines(reported(tally=seen, why="/metrics answered 403.")))
     assert "as the gateway counts: unknown" in text
     assert "/metrics answered 403." in text
@@ -200,7 +203,7 @@ def test_the_table_names_results_that_are_missing() -> None:
 
 def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
     seen = tally()
-    seen.slow = {name: 1000 for name in ("deltas", "captions", "frames", "bytes", "sockets")}
+    seen.slow.update({name: 1000 for name in ("deltas", "captions", "frames", "bytes", "sockets")})
     whole = "\n".join(lines(reported(tally=seen, whole=False)))
     text = "\n".join(lines(reported(tally=seen, whole=False), 80))
     assert max(map(len, whole.splitlines())) > 80 >= max(map(len, text.splitlines()))
@@ -210,7 +213,8 @@ def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
 def test_the_page_has_charts_of_all_results() -> None:
     seen = tally()
     seen.error("busy", 3.0)
-    seen.closes, seen.slow = {"1006": 1}, {"lags": 2}
+    seen.closes.update({"1006": 1})
+    seen.slow.update(lags=2)
     seen.flows["deltas"][1] += 1
     page = html(
         reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
@@ -244,7 +248,7 @@ def test_parameters_are_written_as_plain_text() -> None:
 
 def test_a_missing_parameter_is_written_as_a_dash() -> None:
     plan = msgspec.structs.replace(PLAN, words=None)
-    page = html(made(plan, tally=tally(), engine="scripted", whole=True))
+    page = html(made(plan, tally=tally(), engine="scripted"))
     assert "None" not in page and ">-</td>" in page
 
 
@@ -258,7 +262,7 @@ def test_the_page_of_a_good_run_has_no_complaint() -> None:
 def test_the_reason_why_a_run_is_not_whole_is_given_if_known() -> None:
     assert "NOT WHOLE: it was stopped." in lines(reported(whole=False))
     lost = tally()
-    lost.closes = {"1006": 1}
+    lost.closes.update({"1006": 1})
     (told,) = [line for line in lines(reported(tally=lost, whole=False)) if "NOT WHOLE" in line]
     assert "sockets that had to speak were lost" in told
 
