@@ -97,6 +97,7 @@ HELP = {
     "gateway_fleet_connected": "1 while Redis answers, else 0.",
     "gateway_fleet_rooms_owned": "Rooms that this gateway decides for all gateways.",
     "gateway_fleet_replicas": "Shared rooms with sockets in this gateway.",
+    "gateway_fleet_queued": "Commands that wait for Redis or for its answer.",
     "gateway_fleet_unwritten":
         "Events that wait to be written to Redis, and that nobody was sent.",
     "gateway_fleet_dropped":
@@ -375,6 +376,7 @@ def _fleet(hub: Hub) -> Iterator[Metric]:
                 "gateway_fleet_connected": fleet.link.connected,
                 "gateway_fleet_rooms_owned": len(fleet.authorities),
                 "gateway_fleet_replicas": len(fleet.replicas),
+                "gateway_fleet_queued": fleet.link.queued,
                 "gateway_fleet_unwritten": fleet.unwritten,
             }
         )

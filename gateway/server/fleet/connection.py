@@ -1,24 +1,26 @@
-"""The connection of a gateway to Redis, and whether it works.
+"""The connections of a gateway to Redis, and whether they work.
 
-Owns: the client with its timeouts, and the state that `/readyz` and ``degraded`` report. Must not
-know: what is written or read.
+Owns: the client with its timeouts, connections that are opened again when they are lost, and the
+state that `/readyz` and ``degraded`` report. Must not know: what is written or read.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
+from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
+
 log = logging.getLogger("gateway.fleet")
 
-TIMEOUT_S: Final = 2.0
-"""Seconds to wait for an answer of Redis. A slower Redis counts as away."""
 RETRY_S: Final = 0.1
 """Seconds between two attempts to reach Redis."""
 AWAY: Final = (RedisError, OSError)
@@ -84,6 +86,44 @@ class RedisConnection:
             if self.up:
                 self.up = False
                 self._changed(False)
+
+    @asynccontextmanager
+    async def pipelined(self) -> AsyncGenerator[PipelinedConnection]:
+        """Return a connection of its own. Raises `AWAY`."""
+        pool: Any = self.redis.connection_pool  # `make_connection` has no types
+        connection = pool.make_connection()
+        try:
+            await connection.connect()
+            yield PipelinedConnection(connection)
+        finally:
+            await connection.disconnect(nowait=True)
+
+    async def keep(
+        self,
+        *work: Callable[[PipelinedConnection], Coroutine[Any, Any, None]],
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run tasks on a connection of their own, and on another one when it is lost.
+
+        :param work: tasks that end only by raising `AWAY`
+        :param lost: called after the tasks of a connection have ended
+        """
+        while not self.closing:
+            try:
+                async with self.pipelined() as connection, asyncio.TaskGroup() as tasks:
+                    for one in work:
+                        tasks.create_task(one(connection))
+            except AWAY as exc:
+                self.failed(exc)
+            except ExceptionGroup as faults:
+                away, others = faults.split(AWAY)
+                if others is not None:
+                    raise others.exceptions[0] from None
+                assert away is not None, "a group is not empty"
+                self.failed(away.exceptions[0])
+            finally:
+                lost()
+            await asyncio.sleep(RETRY_S)
 
     async def aclose(self) -> None:
         """Close all sockets."""

@@ -14,14 +14,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
-from redis.asyncio.client import PubSub
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
+from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
+from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
 from gateway.server.runtime.fleet_contract import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
@@ -33,7 +33,7 @@ Message = tuple[int, int, bytes]
 VOLATILE: Final = 0
 """The number of a message that no log keeps."""
 BEHIND: Final = 1_000
-"""Messages for this gateway alone that wait for a durable event. Further ones go through Redis."""
+"""Volatile messages of this gateway that wait for a durable event. Further ones are dropped."""
 OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
 
@@ -52,10 +52,10 @@ class RoomFeed:
     """Messages that came while the log is read; None if they are handled at once."""
     subscribed: asyncio.Future[None] | None = None
     """Done when Redis has confirmed the subscription; None afterwards."""
-    echoes: int = 0
-    """Volatile messages that this gateway has published and that have not come back."""
-    behind: deque[tuple[int, bytes]] = field(default_factory=deque)
-    """Messages of this gateway for itself alone, each with the number of the durable event that it
+    own: int = 0
+    """Newest fence of this gateway; 0 if it has never owned the room."""
+    behind: deque[tuple[int, object]] = field(default_factory=deque)
+    """Volatile messages of this gateway, each with the number of the durable event that it
     follows."""
 
     @property
@@ -73,6 +73,7 @@ class RoomFeed:
         changed = gateway != self.owner or (gateway is not None and fence > self.fence)
         self.owner, self.fence = gateway, max(fence, self.fence)
         if changed:
+            self.behind.clear()  # they are of the owner before
             self.listener.owner(gateway)
 
 
@@ -87,7 +88,7 @@ class Feeds:
         self._connection = connection
         self._redis = connection.redis
         self._on_broadcast = on_broadcast
-        self._pubsub: PubSub | None = None
+        self._subscriptions: PipelinedConnection | None = None
         self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
 
     async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
@@ -102,7 +103,7 @@ class Feeds:
             if self._connection.foreign is not None:
                 raise ConnectionError("not connected")
             async with asyncio.timeout(TIMEOUT_S):
-                await self._connected().subscribe(lua_scripts.feed(name))
+                await self._connected().send([("SUBSCRIBE", lua_scripts.feed(name))])
                 await room.subscribed
             entries = await self.read(name)
             held = await self._redis.get(lua_scripts.lease(name))
@@ -118,9 +119,9 @@ class Feeds:
     async def unfollow(self, name: str) -> None:
         """Stop following a room."""
         self.rooms.pop(name, None)
-        if self._pubsub is not None:
+        if self._subscriptions is not None:
             try:
-                await self._connected().unsubscribe(lua_scripts.feed(name))
+                await self._connected().send([("UNSUBSCRIBE", lua_scripts.feed(name))])
             except AWAY as exc:  # the next connection does not subscribe to it
                 self._connection.failed(exc)
 
@@ -143,91 +144,91 @@ class Feeds:
                 room.seq = seq
                 room.listener.feed(payload)
 
-    def deliver_here(self, room: RoomFeed, after: int, payload: bytes) -> bool:
-        """Give the listener a volatile message that only this gateway needs, without Redis.
+    def deliver_here(self, room: RoomFeed, after: int, message: object) -> bool:
+        """Give the listener a volatile message of this gateway, which need not pass through Redis.
 
-        Returns False if messages that Redis has must come first.
+        Returns False if too many messages wait.
 
         :param after: number of the last durable event before it, which may be on its way
         """
-        if room.echoes or room.reading or len(room.behind) >= BEHIND:
-            return False
-        if room.behind or room.seq < after:
-            room.behind.append((after, payload))
+        if room.own < room.fence:  # another gateway owns the room, and this one will be told
+            return True
+        if room.behind or room.seq < after or room.reading:
+            if len(room.behind) >= BEHIND:
+                return False
+            room.behind.append((after, message))
         else:
-            room.listener.feed(payload)
+            room.listener.own(message)
         return True
 
     async def run(self) -> None:
         """Read what is published about the followed rooms, until cancelled."""
-        while not self._connection.closing:
-            try:
-                async with self._redis.pubsub() as pubsub:
-                    await pubsub.subscribe(
-                        lua_scripts.EVERYBODY, *map(lua_scripts.feed, self.rooms)
-                    )
-                    for room in self.rooms.values():
-                        room.held = room.held or []
-                    self._pubsub = pubsub
-                    await self._listen(pubsub)
-            except AWAY as exc:
-                self._connection.failed(exc)
-            finally:
-                self._pubsub = None
-            await asyncio.sleep(RETRY_S)
+        await self._connection.keep(self._listen, self._watch, lost=self._disconnected)
 
-    async def _listen(self, pubsub: PubSub) -> None:
-        """Read messages while the connection lives. Raises `AWAY`.
+    async def _listen(self, connection: PipelinedConnection) -> None:
+        """Read messages while the connection lives. Raises `AWAY`."""
+        feeds = map(lua_scripts.feed, self.rooms)
+        await connection.send([("SUBSCRIBE", lua_scripts.EVERYBODY, *feeds)])
+        for room in self.rooms.values():
+            room.held = room.held or []
+        self._subscriptions = connection
+        while True:
+            answer = await connection.read()
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, list):
+                self._read(*answer)
+
+    async def _watch(self, connection: PipelinedConnection) -> None:
+        """Raise `TimeoutError` if the connection is dead.
 
         Nothing may be said in any room for a long time, so silence is answered with a ``PING``.
-        `PubSub.listen` would end after the timeout of the client.
         """
-        silent = False
+        pinged = -1
         while True:
-            message = await pubsub.get_message(timeout=TIMEOUT_S)
-            if message is not None:
-                silent = False
-                self._read(message)
-            elif silent:
+            await connection.silence()
+            if connection.received == pinged:
                 raise TimeoutError("no answer on the connection of the feeds")
-            else:
-                silent = True
-                await pubsub.ping()
+            pinged = connection.received
+            connection.expect()
+            await connection.send([("PING",)])
+
+    def _disconnected(self) -> None:
+        self._subscriptions = None
 
     async def aclose(self) -> None:
         """Stop reading logs."""
         await self._reloads.aclose()
 
-    def _connected(self) -> PubSub:
-        """Return the subscriptions. Raises `ConnectionError` if their connection is lost.
-
-        The client would connect again for each command on a lost connection. Several tasks would
-        then read one socket, which is a `RuntimeError`.
-        """
-        pubsub: Any = self._pubsub  # its type knows no connection
-        if pubsub is None or pubsub.connection is None or not pubsub.connection.is_connected:
+    def _connected(self) -> PipelinedConnection:
+        """Return the connection of the subscriptions. Raises `ConnectionError` if it is lost."""
+        if self._subscriptions is None:
             raise ConnectionError("not connected")
-        return cast(PubSub, pubsub)
+        return self._subscriptions
 
-    def _read(self, message: dict[str, Any]) -> None:
-        if message["type"] == "pong":
+    def _read(self, kind: bytes, channel: bytes, data: Any = None) -> None:
+        """Handle a message of Redis.
+
+        :param kind: ``message``, or what is answered: ``subscribe``, ``unsubscribe`` or ``pong``
+        """
+        if kind == b"pong":
             return
-        name = lua_scripts.room_of(message["channel"])
-        if not name and message["type"] == "message":
-            self._on_broadcast(message["data"])
+        name = lua_scripts.room_of(channel)
+        if not name and kind == b"message":
+            self._on_broadcast(data)
         room = self.rooms.get(name)
         if room is None:
             return
-        if message["type"] == "subscribe":
+        if kind == b"message":
+            if room.reading:
+                room.hold([unpack(data)])
+            else:
+                self._deliver(room, unpack(data))
+        elif kind == b"subscribe":
             if room.subscribed is None:  # the connection is new
                 self._reloads.start(self._reload(room))
             elif not room.subscribed.done():
                 room.subscribed.set_result(None)
-        elif message["type"] == "message":
-            if room.reading:
-                room.hold([unpack(message["data"])])
-            else:
-                self._deliver(room, unpack(message["data"]))
 
     def _deliver(self, room: RoomFeed, message: Message) -> None:
         fence, seq, payload = message
@@ -236,16 +237,14 @@ class Feeds:
                 room.seq = seq
                 room.listener.feed(payload)
                 while room.behind and room.behind[0][0] <= seq:
-                    room.listener.feed(room.behind.popleft()[1])
+                    room.listener.own(room.behind.popleft()[1])
             elif seq > room.seq:
                 room.held = [message]
                 self._reloads.start(self._reload(room))
         elif fence >= room.fence:  # an owner of before may not know yet that it is one no more
             if seq == OWNER:
                 room.set_owner(payload.decode() or None, fence)
-            else:
-                if room.echoes:
-                    room.echoes -= 1
+            elif fence != room.own:  # its own messages are here already
                 room.fence = fence
                 room.listener.feed(payload)
 
@@ -258,7 +257,6 @@ class Feeds:
                 self._connection.failed(exc)
                 await asyncio.sleep(RETRY_S)
             else:
-                room.echoes = 0
                 room.behind.clear()
                 room.listener.gap()
                 self._hand_over(room)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
+from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
+from gateway.server.fleet.pipelined_connection import TIMEOUT_S, Arguments
 
 log = logging.getLogger("gateway.fleet")
 
@@ -64,15 +65,15 @@ class Inbox:
                     self._read_to = id
                     self._read(fields[b"f"].decode(), int(fields[b"n"]), fields[b"p"])
 
-    def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:
-        """Add the question for signs of life to a pipeline; return a function for the answers.
+    def add_to(self, commands: list[Arguments]) -> Callable[[list[Any]], None]:
+        """Add the question for signs of life to commands; return a function for the answers.
 
         Requests that were read are deleted, since they have texts that may be retracted.
         """
         senders = list(self._newest)
-        pipeline.eval(lua_scripts.FORGET, 1, self._key, self._read_to, KEPT_MS)
+        commands.append(("EVAL", lua_scripts.FORGET, 1, self._key, self._read_to, KEPT_MS))
         if senders:
-            pipeline.mget([lua_scripts.alive(sender) for sender in senders])
+            commands.append(("MGET", *map(lua_scripts.alive, senders)))
 
         def read(answers: list[Any]) -> None:
             answers.pop(0)

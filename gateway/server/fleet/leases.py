@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RedisConnection
 from gateway.server.fleet.feeds import Feeds, RoomFeed, lease
+from gateway.server.fleet.pipelined_connection import Arguments
 from gateway.server.runtime.fleet_contract import Entry
 
 log = logging.getLogger("gateway.fleet")
@@ -39,6 +41,15 @@ class OwnedRoom:
     """True if the lease ran out, and the room has to be taken again."""
     missing: Sequence[Entry] = ()
     """Events that Redis has lost. They are written again before all others."""
+    feed: str = field(init=False)
+    """Channel of the room."""
+    keys: tuple[str, str, str] = field(init=False)
+    """Keys of its lease, fence and log."""
+
+    def __post_init__(self) -> None:
+        self.feed = lua_scripts.feed(self.name)
+        name = self.name
+        self.keys = (lua_scripts.lease(name), lua_scripts.fence(name), lua_scripts.log(name))
 
 
 class Leases:
@@ -101,23 +112,20 @@ class Leases:
             log.warning("a room was lost to another gateway", extra={"room": room.name})
             self._lost(room.name)
 
-    def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:
-        """Add the commands of one renewal to a pipeline; return a function that reads the answers.
+    def add_to(self, commands: list[Arguments]) -> Callable[[list[Any]], None]:
+        """Add the commands of one renewal; return a function that reads their answers.
 
         The function takes its answers from the front of a list.
         """
         owned = [(room, room.value) for room in self.rooms.values()]
         others = [room for room in self._feeds.rooms.values() if room.name not in self.rooms]
         if owned:
-            keys = [
-                key(room.name)
-                for room, _ in owned
-                for key in (lua_scripts.lease, lua_scripts.fence, lua_scripts.log)
-            ]
+            keys = chain.from_iterable(room.keys for room, _ in owned)
             values = [value for _, value in owned]
-            pipeline.eval(lua_scripts.RENEW, len(keys), *keys, LEASE_MS, self._kept_ms, *values)
+            times = (LEASE_MS, self._kept_ms)
+            commands.append(("EVAL", lua_scripts.RENEW, 3 * len(owned), *keys, *times, *values))
         if others:
-            pipeline.mget([lua_scripts.lease(room.name) for room in others])
+            commands.append(("MGET", *(lua_scripts.lease(room.name) for room in others)))
 
         def read(answers: list[Any]) -> None:
             for (room, value), word in zip(owned, answers.pop(0) if owned else (), strict=True):
@@ -137,6 +145,7 @@ class Leases:
         if last < room.seq:
             owned.missing = [e for e in room.listener.entries(last) if e[0] <= room.seq]
             self._lapsed()
+        room.own = fence
         room.set_owner(self._id, fence)
 
     def _renewed(self, room: OwnedRoom, word: bytes) -> None:

@@ -16,10 +16,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, TIMEOUT_S, RedisConnection, reason
+from gateway.server.fleet.connection import AWAY, RedisConnection, reason
 from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
+from gateway.server.fleet.pipelined_connection import (
+    TIMEOUT_S,
+    Arguments,
+    PipelinedConnection,
+)
 from gateway.server.fleet.writer import Writer
 from gateway.server.runtime.fleet_contract import Entry, LinkListener, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
@@ -60,7 +65,7 @@ class FleetLink:
             self._feeds,
             kept_ms=round(1000 * kept_s),
             lost=listener.on_lost,
-            lapsed=self._writer.wake,
+            lapsed=self._writer.recover,
         )
         self._inbox = Inbox(
             self.id,
@@ -79,10 +84,12 @@ class FleetLink:
 
     async def start(self) -> None:
         """Connect. If Redis is away, return all the same, and go on trying."""
-        for work in (self._renew, self._writer.run, self._feeds.run, self._inbox.run):
-            self._tasks.start(work())
+        renew = self._connection.keep(self._renew)
+        for work in (renew, self._writer.run(), self._feeds.run(), self._inbox.run()):
+            self._tasks.start(work)
         try:
-            await self._tick()
+            async with self._connection.pipelined() as connection:
+                await self._tick(connection)
         except AWAY as exc:
             log.warning("Redis cannot be reached: %s", reason(exc))
 
@@ -100,24 +107,22 @@ class FleetLink:
         await self._feeds.aclose()
         await self._connection.aclose()
 
-    async def _renew(self) -> None:
-        """Renew the leases, and watch the others, until cancelled."""
-        while not self._connection.closing:
+    async def _renew(self, connection: PipelinedConnection) -> None:
+        """Renew the leases, and watch the others. Raises `AWAY`."""
+        while True:
             await asyncio.sleep(TICK_S)
-            try:
-                await self._tick()
-            except AWAY as exc:
-                self._connection.failed(exc)
+            await self._tick(connection)
 
-    async def _tick(self) -> None:
-        pipeline = self._connection.redis.pipeline(transaction=False)
+    async def _tick(self, connection: PipelinedConnection) -> None:
         keys = (lua_scripts.VERSION, lua_scripts.alive(self.id))
-        pipeline.eval(lua_scripts.JOIN, len(keys), *keys, self._version, LEASE_MS)
-        reads = [part.add_to(pipeline) for part in (self._inbox, self._leases)]
+        commands: list[Arguments] = [
+            ("EVAL", lua_scripts.JOIN, len(keys), *keys, self._version, LEASE_MS)
+        ]
+        reads = [part.add_to(commands) for part in (self._inbox, self._leases)]
         news, self._broadcast = self._broadcast, None
         if news is not None:
-            pipeline.publish(lua_scripts.EVERYBODY, news)
-        answers = await pipeline.execute()
+            commands.append(("PUBLISH", lua_scripts.EVERYBODY, news))
+        answers = await connection.execute(commands)
         self._connection.joined(answers.pop(0).decode(), own=self._version)
         if not self.compatible:
             return
@@ -143,7 +148,7 @@ class FleetLink:
 
     @property
     def queued(self) -> int:
-        """Number of commands that wait for Redis."""
+        """Number of commands that wait for Redis or for its answer."""
         return len(self._writer)
 
     @property
@@ -201,21 +206,24 @@ class FleetLink:
         if room is not None:
             self._writer.append(room, seq, payload, changed)
 
-    def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
+    def publish(self, name: str, message: object, payload: bytes | None) -> None:
         """Publish a volatile message of an owned room, after what was appended before.
 
         It is dropped while Redis is away.
 
-        :param here: no other gateway needs the message, so Redis need not carry it
+        :param message: given to the listener of this gateway
+        :param payload: the message for the other gateways; None if none of them needs it
         """
         room = self._leases.rooms.get(name)
         if room is None:
             return
-        feed = self._feeds.rooms[name]
-        if here and self.connected and self._feeds.deliver_here(feed, room.appended, payload):
+        if not self.connected:
+            self._writer.dropped += 1
             return
-        if self._writer.publish(room, payload):
-            feed.echoes += 1
+        if payload is not None:
+            self._writer.publish(room, payload)
+        if not self._feeds.deliver_here(self._feeds.rooms[name], room.appended, message):
+            self._writer.dropped += 1
 
     def unwritten(self, name: str) -> int:
         """Return how many durable events of a room wait for Redis."""

@@ -3,11 +3,15 @@
 Owns: the queue, what is repeated after a fault, and what is dropped. Must not know: who owns a room
 (`gateway.server.fleet.leases`), what events and requests say.
 
-One pipeline is under way at a time, so Redis runs the commands in the order of the queue. Durable
-events and requests are numbered, so that they can be repeated; volatile messages are dropped.
+All commands go through one connection, so Redis runs them in the order of the queue. Commands of
+one turn of the event loop are sent together, and do not wait for the answers to those before. When
+an answer says that a command has to be repeated, nothing more is sent until all are answered.
+Durable events and requests are numbered, so that they can be repeated; volatile messages are
+dropped.
 
-Bounds: `WAITING` commands, above which volatile messages are dropped. The owner of a room accepts
-no new text above `gateway.server.runtime.room_authority.FULL` unwritten events.
+Bounds: `UNDER_WAY` commands without an answer, above which all others wait; `WAITING` commands in
+all, above which volatile messages are dropped. The owner of a room accepts no new text above
+`gateway.server.runtime.room_authority.FULL` unwritten events.
 """
 
 from __future__ import annotations
@@ -15,23 +19,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final, Literal
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
+from gateway.server.fleet.connection import RETRY_S, RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, pack
 from gateway.server.fleet.leases import Leases, OwnedRoom
+from gateway.server.fleet.pipelined_connection import Arguments, PipelinedConnection
 from gateway.server.runtime.fleet_contract import Entry
 
 log = logging.getLogger("gateway.fleet")
 
-BATCH: Final = 500
-"""Commands that are sent at once."""
+UNDER_WAY: Final = 500
+"""Commands without an answer. What is sent cannot be dropped any more when Redis becomes slow."""
 WAITING: Final = 5_000
-"""Commands that wait while volatile messages are still accepted."""
+"""Commands that wait or are under way while volatile messages are still accepted."""
 INBOX: Final = 20_000
 """Requests that an inbox keeps. A gateway that is so far behind has lost its rooms."""
 
@@ -65,13 +70,17 @@ class Writer:
         self._connection = connection
         self._keep = keep
         self._queue: deque[Command] = deque()
+        self._under_way: deque[Command] = deque()  # sent, without an answer
+        self._again: list[Command] = []  # answered, and to be sent again
+        self._fault: Exception | None = None  # that Redis has answered to one of them
+        self._recovering = False  # a room has lapsed, or Redis has lost events
         self._requests = 0
         self._awake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + len(self._under_way) + len(self._again)
 
     def append(
         self, room: OwnedRoom, seq: int, payload: bytes, changed: Sequence[Entry] = ()
@@ -81,13 +90,12 @@ class Writer:
         room.appended = seq
         self._put(Command("append", room, seq, payload, changed))
 
-    def publish(self, room: OwnedRoom, payload: bytes) -> bool:
-        """Publish a volatile message after what was appended; return False if it is dropped."""
-        if not self._connection.up or len(self._queue) >= WAITING:
+    def publish(self, room: OwnedRoom, payload: bytes) -> None:
+        """Publish a volatile message after what was appended, or drop it."""
+        if len(self) >= WAITING:
             self.dropped += 1
-            return False
-        self._put(Command("publish", room, VOLATILE, payload))
-        return True
+        else:
+            self._put(Command("publish", room, VOLATILE, payload))
 
     def release(self, room: OwnedRoom, *, end: bool) -> None:
         """Give a room back after all that was written before.
@@ -101,8 +109,9 @@ class Writer:
         self._requests += 1
         self._put(Command("send", gateway, self._requests, payload))
 
-    def wake(self) -> None:
-        """Take rooms again that have lapsed, even if nothing is to be written."""
+    def recover(self) -> None:
+        """Take rooms again that have lapsed, and write again what Redis has lost."""
+        self._recovering = True
         self._awake.set()
 
     async def drained(self) -> None:
@@ -111,27 +120,91 @@ class Writer:
 
     async def run(self) -> None:
         """Send the queue until cancelled."""
-        while not self._connection.closing:
-            await self._awake.wait()
-            self._awake.clear()
-            try:
-                await self._recover()
-                while self._queue:
-                    await self._send()
-            except AWAY as exc:
-                self._connection.failed(exc)
-                await asyncio.sleep(RETRY_S)
-                self._awake.set()
-            else:
-                self._empty.set()
+        await self._connection.keep(self._write, self._read, self._watch, lost=self._disconnected)
+
+    # --- inside ---------------------------------------------------------------------------------
 
     def _put(self, command: Command) -> None:
         self._queue.append(command)
         self._awake.set()
         self._empty.clear()
 
+    async def _write(self, connection: PipelinedConnection) -> None:
+        """Send what waits, as soon as it may be sent. Raises `AWAY`."""
+        self.recover()
+        while True:
+            await self._awake.wait()
+            self._awake.clear()
+            if self._again or self._fault or self._recovering:
+                if self._under_way:
+                    continue
+                self._queue.extendleft(reversed(self._again))
+                self._again.clear()
+                fault, self._fault = self._fault, None
+                if fault is not None:
+                    self._connection.failed(fault)
+                    await asyncio.sleep(RETRY_S)
+                if self._recovering:
+                    await self._recover()
+            batch = self._next()
+            if batch:
+                if not self._under_way:
+                    connection.expect()
+                self._under_way += batch
+                await connection.send(map(self._packed, batch))
+
+    def _next(self) -> list[Command]:
+        """Take the commands from the queue that may be sent now.
+
+        A room is given back only when all before is answered: a command may have to be repeated.
+        """
+        queue, batch = self._queue, list[Command]()
+        most = UNDER_WAY - len(self._under_way)
+        while queue and len(batch) < most:
+            if queue[0].kind == "release" and (
+                self._under_way or (batch and batch[-1].kind != "release")
+            ):
+                break
+            batch.append(queue.popleft())
+        return batch
+
+    async def _read(self, connection: PipelinedConnection) -> None:
+        """Read the answers. Raises `AWAY`."""
+        while True:
+            answer = await connection.read()
+            command = self._under_way.popleft()
+            if isinstance(answer, Exception):
+                self._fault = answer
+            if not self._done(command, answer):
+                self._again.append(command)
+            if self._queue or self._again or self._fault or self._recovering:
+                self._awake.set()
+            elif not self._under_way:
+                self._connection.works()
+                self._empty.set()
+
+    async def _watch(self, connection: PipelinedConnection) -> None:
+        """Raise `TimeoutError` if Redis does not answer."""
+        while True:
+            await connection.silence()
+            if self._under_way:
+                raise TimeoutError("no answer on the connection of the writer")
+            connection.expect()
+
+    def _disconnected(self) -> None:
+        """Put back what was sent and not answered, as far as it can be repeated."""
+        again = self._again + [one for one in self._under_way if not self._done(one, None)]
+        self._queue.extendleft(reversed(again))
+        self._under_way.clear()
+        self._again.clear()
+        self._fault = None
+
     async def _recover(self) -> None:
-        """Take lapsed rooms again, and write first what Redis has lost of a room."""
+        """Take lapsed rooms again, and write first what Redis has lost of a room.
+
+        Raises `AWAY`. Nothing may be under way: a room that is held cannot be taken.
+        """
+        self._recovering = False
         for room in list(self.leases.rooms.values()):
             if room.lapsed:
                 await self.leases.recover(room)
@@ -147,59 +220,30 @@ class Writer:
                 self._queue.extendleft(reversed(again))
                 room.missing = ()
 
-    async def _send(self) -> None:
-        """Send one batch. Raises `AWAY`; then all that can be repeated is still in the queue."""
-        batch = list(islice(self._queue, BATCH))
-        pipeline = self._connection.redis.pipeline(transaction=False)
-        for command in batch:
-            self._add(pipeline, command)
-        try:
-            results: list[Any] = await pipeline.execute(raise_on_error=False)
-        except AWAY:
-            results = [None] * len(batch)
-            self._settle(batch, results)
-            raise
-        self._settle(batch, results)
-        fault = next((result for result in results if isinstance(result, Exception)), None)
-        if fault is not None:
-            raise fault
-        self._connection.works()
-        await self._recover()
-
-    def _add(self, pipeline: Any, command: Command) -> None:
+    def _packed(self, command: Command) -> Arguments:
+        """Return a command for Redis, with the present fence of its room."""
         room = command.target
         if isinstance(room, str):
-            fields = {"f": self._id, "n": command.seq, "p": command.payload}
-            pipeline.xadd(lua_scripts.inbox(room), fields, maxlen=INBOX, approximate=True)
-            return
-        lease, feed, stream = (
-            key(room.name) for key in (lua_scripts.lease, lua_scripts.feed, lua_scripts.log)
-        )
-        message = pack((room.fence, command.seq, command.payload))
-        if command.kind == "append":
-            older = chain.from_iterable(command.changed)
-            entry = (command.seq, command.payload, self._keep, message, *older)
-            pipeline.eval(lua_scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
-        elif command.kind == "publish":
-            pipeline.publish(feed, message)
-        else:
+            inbox, number = lua_scripts.inbox(room), command.seq
+            bound = ("MAXLEN", "~", INBOX)
+            fields = ("f", self._id, "n", number, "p", command.payload)
+            return ("XADD", inbox, *bound, "*", *fields)
+        if command.kind == "publish":
+            return ("PUBLISH", room.feed, pack((room.fence, VOLATILE, command.payload)))
+        feed, (lease, _, stream) = room.feed, room.keys
+        if command.kind == "release":
             word = (room.value, room.fence, command.payload)
-            pipeline.eval(lua_scripts.RELEASE, 3, lease, feed, stream, *word)
-
-    def _settle(self, batch: Sequence[Command], results: Sequence[Any]) -> None:
-        """Remove a batch from the queue, and put back what has to be sent again.
-
-        :param results: an answer for each command; None if there is none
-        """
-        again = []
-        for command, result in zip(batch, results, strict=True):
-            self._queue.popleft()
-            if not self._done(command, result):
-                again.append(command)
-        self._queue.extendleft(reversed(again))
+            return ("EVAL", lua_scripts.RELEASE, 3, lease, feed, stream, *word)
+        message = pack((room.fence, command.seq, command.payload))
+        older: Iterable[int | bytes] = chain.from_iterable(command.changed)
+        entry = (command.seq, command.payload, self._keep, message, *older)
+        return ("EVAL", lua_scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
 
     def _done(self, command: Command, result: Any) -> bool:
-        """Tell whether a command need not be sent again."""
+        """Tell whether a command need not be sent again.
+
+        :param result: the answer, or an error that is the answer; None if there is none
+        """
         room = command.target
         if isinstance(room, str):
             return result is not None and not isinstance(result, Exception)
@@ -217,6 +261,6 @@ class Writer:
         elif result == b"other":
             self.leases.lose(room)
         else:
-            room.lapsed = True
+            room.lapsed = self._recovering = True
             return False
         return True

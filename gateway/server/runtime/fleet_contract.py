@@ -17,7 +17,10 @@ class RoomListener(Protocol):
     """The follower of one room, see `gateway.server.fleet.feeds`."""
 
     def feed(self, payload: bytes) -> None:
-        """Handle the next message."""
+        """Handle the next message of another gateway, or the next durable event."""
+
+    def own(self, message: object) -> None:
+        """Handle the next volatile message of this gateway, see `Link.publish`."""
 
     def owner(self, gateway: str | None) -> None:
         """Note which gateway owns the room."""
@@ -62,6 +65,10 @@ class Link(Protocol):
         """False if the other gateways use messages of another version."""
 
     @property
+    def queued(self) -> int:
+        """Number of commands that wait for Redis or for its answer."""
+
+    @property
     def dropped(self) -> int:
         """Number of volatile messages that were dropped."""
 
@@ -92,8 +99,12 @@ class Link(Protocol):
     def append(self, name: str, seq: int, payload: bytes, changed: Sequence[Entry] = ()) -> None:
         """Write a durable event of an owned room, publish it, and replace older events."""
 
-    def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
-        """Publish a volatile message of an owned room, for this gateway alone if ``here``."""
+    def publish(self, name: str, message: object, payload: bytes | None) -> None:
+        """Publish a volatile message of an owned room.
+
+        :param message: given to this gateway's listener of the room
+        :param payload: the message for the other gateways; None if none of them needs it
+        """
 
     def unwritten(self, name: str) -> int:
         """Return how many durable events of a room are not written."""

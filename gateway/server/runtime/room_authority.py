@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -294,16 +294,20 @@ class FleetRooms:
             del self.replicas[name]
             self._tasks.start(self.link.unfollow(name))
 
-    def told(self, name: str, payload: bytes) -> None:
+    def told(self, name: str, message: FeedMessage | bytes) -> None:
         """Pass a message of a feed on to the replica.
 
         If the replica cannot follow, its clients come back to a new one.
+
+        :param message: the message of an authority here, or the bytes of any
         """
         replica = self.replicas.get(name)
         if replica is None or replica.ended:
             return
         try:
-            replica.feed(decode_feed(payload), self._hub.now())
+            if isinstance(message, bytes):
+                message = decode_feed(message)
+            replica.feed(message, self._hub.now())
         except Exception as exc:  # the other rooms go on
             log.error("a room cannot be followed", exc_info=redacted(exc), extra={"room": name})
             replica.end(CloseCode.SERVER_ERROR)
@@ -366,8 +370,8 @@ class FleetRooms:
                 changed = [(entry.event.seq or 0, encode(entry)) for entry in erased]
                 self.link.append(name, event.seq, encode(message), changed)
             else:
-                here = authority.only_in(self.link.id)
-                self.link.publish(name, encode(message), here=here)
+                alone = authority.only_in(self.link.id)
+                self.link.publish(name, message, None if alone else encode(message))
 
         authority = Authority(
             name,
@@ -399,8 +403,12 @@ class _Listener:
         self._name = name
 
     def feed(self, payload: bytes) -> None:
-        """Handle the next message."""
+        """Handle the next message of another gateway, or the next durable event."""
         self._rooms.told(self._name, payload)
+
+    def own(self, message: object) -> None:
+        """Handle the next volatile message of this gateway's authority."""
+        self._rooms.told(self._name, cast(FeedMessage, message))
 
     def owner(self, gateway: str | None) -> None:
         """Note which gateway owns the room."""

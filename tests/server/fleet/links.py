@@ -31,6 +31,10 @@ class Follower:
         else:
             self.volatile.append(payload.decode())
 
+    def own(self, message: object) -> None:
+        assert isinstance(message, str)
+        self.volatile.append(message)
+
     def owner(self, gateway: str | None) -> None:
         self.owners.append(gateway)
 
@@ -90,6 +94,10 @@ class Peer:
         for number in numbers:
             self.link.append(room, number, f"{number} 你好 {number}".encode())
 
+    def tell(self, text: str, *, alone: bool = False) -> None:
+        """Publish a volatile message, unless this gateway is ``alone`` in the room."""
+        self.link.publish(ROOM, text, None if alone else text.encode())
+
 
 class Links:
     """The gateways of one test."""
@@ -102,7 +110,7 @@ class Links:
         peer = Peer(redis, version)
         self._peers.append(peer)
         await peer.link.start()
-        await until(lambda: peer.link._feeds._pubsub is not None)
+        await until(lambda: peer.link._feeds._subscriptions is not None)
         return peer
 
     async def kill(self, peer: Peer) -> None:

@@ -24,7 +24,7 @@ async def test_a_gateway_starts_while_redis_is_away(redis: RedisServer, links: L
     assert not peer.link.connected
     redis.start()
     await until(lambda: peer.connections == [True])
-    await until(lambda: peer.link._feeds._pubsub is not None)
+    await until(lambda: peer.link._feeds._subscriptions is not None)
     await peer.follow()
     assert await peer.link.acquire(ROOM)
     await peer.link.aclose()
@@ -56,7 +56,7 @@ async def test_events_wait_while_redis_restarts_and_none_is_lost(
     redis.kill()
     await until(lambda: not owner.link.connected)
     owner.write(3, 4)
-    owner.link.publish(ROOM, b"a draft")
+    owner.tell("a draft")
     assert owner.link.unwritten(ROOM) == 2
     redis.start()
     await until(lambda: here.numbers == there.numbers == [1, 2, 3, 4])
@@ -134,18 +134,38 @@ async def test_a_full_redis_takes_the_events_when_it_has_space_again(
     await until(lambda: owner.link.connected)
 
 
+async def test_a_room_that_is_given_back_while_redis_is_full_loses_no_event(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    there = await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1)
+    await until(lambda: there.numbers == [1])
+    redis.cli("CONFIG", "SET", "maxmemory", "1")
+    owner.write(2)
+    owner.link.release(ROOM)
+    await until(lambda: not owner.link.connected)
+    assert owner.link.owns(ROOM), "Redis would take the release, and not the event before it"
+    redis.cli("CONFIG", "SET", "maxmemory", "0")
+    await until(lambda: not owner.link.owns(ROOM))
+    assert [number for number, _ in await reader.link.read(ROOM)] == [1, 2]
+
+
 async def test_rooms_are_busy_while_the_connection_of_the_feeds_is_lost(
     redis: RedisServer, links: Links, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = await links.join(redis)
     await peer.follow()
-    pubsub: Any = peer.link._feeds._pubsub
-    await pubsub.connection.disconnect(nowait=True)  # as the client does when Redis is too slow
+    lost = peer.link._feeds._subscriptions
+    assert lost is not None
+    await lost._connection.disconnect(nowait=True)  # as the client does when a read fails
     found = await asyncio.gather(
         *(peer.link.follow(f"{ROOM} {n}", Follower()) for n in range(4)), return_exceptions=True
     )
     assert [fault.code for fault in found if isinstance(fault, ClientFault)] == [ErrorCode.BUSY] * 4
-    await until(lambda: peer.link._feeds._pubsub not in (None, pubsub))
+    await until(lambda: peer.link._feeds._subscriptions not in (None, lost))
     await peer.follow(f"{ROOM} again")
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
@@ -174,27 +194,31 @@ async def test_a_feed_with_a_hole_is_filled_from_the_log(redis: RedisServer, lin
     assert there.gaps
 
 
-class SilentPubSub:
-    """A subscribed connection on which nothing is published: None is a silence."""
+class SilentConnection:
+    """A subscribed connection on which nothing is published, and few pings are answered."""
 
-    def __init__(self, *answers: dict[str, Any] | None) -> None:
-        self.answers = iter(answers)
-        self.pings = 0
+    def __init__(self, *, answered: int) -> None:
+        self.received = self.pings = 0
+        self._answered = answered
 
-    async def get_message(self, timeout: float) -> dict[str, Any] | None:  # noqa: ASYNC109
-        return next(self.answers)
+    async def silence(self) -> None:
+        pass
 
-    async def ping(self) -> None:
+    def expect(self) -> None:
+        pass
+
+    async def send(self, commands: list[tuple[str]]) -> None:
+        assert commands == [("PING",)]
         self.pings += 1
+        self.received += self.pings <= self._answered
 
 
 async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no_answer() -> None:
     feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None), lambda payload: None)
-    pong = {"type": "pong", "channel": None, "data": b""}
-    pubsub: Any = SilentPubSub(None, pong, None, pong, None, None)
+    connection: Any = SilentConnection(answered=2)
     with pytest.raises(TimeoutError, match="no answer"):
-        await feeds._listen(pubsub)
-    assert pubsub.pings == 3
+        await feeds._watch(connection)
+    assert connection.pings == 3
 
 
 async def test_a_ping_is_answered_between_the_messages_of_a_feed(
@@ -203,9 +227,9 @@ async def test_a_ping_is_answered_between_the_messages_of_a_feed(
     peer = await links.join(redis)
     follower = await peer.follow()
     assert await peer.link.acquire(ROOM)
-    pubsub = peer.link._feeds._pubsub
-    assert pubsub is not None
-    await pubsub.ping()
+    connection = peer.link._feeds._subscriptions
+    assert connection is not None
+    await connection.send([("PING",)])
     peer.write(1)
     await until(lambda: follower.numbers == [1])
     assert peer.connections == [True]

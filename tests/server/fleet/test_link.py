@@ -6,6 +6,7 @@ import pytest
 
 from gateway.errors import ClientFault
 from gateway.server.fleet import lua_scripts
+from gateway.server.fleet.writer import UNDER_WAY, WAITING
 from tests.server.fleet.links import ROOM, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer
@@ -26,7 +27,7 @@ async def test_every_follower_is_told_the_events_of_the_owner_in_order(
     here, there = await owner.follow(), await other.follow()
     assert await owner.link.acquire(ROOM)
     owner.write(1)
-    owner.link.publish(ROOM, "entwurf あ".encode())
+    owner.tell("entwurf あ")
     owner.write(2, 3)
     for follower in (here, there):
         await until(lambda f=follower: f.numbers == [1, 2, 3])  # type: ignore[misc]
@@ -114,7 +115,7 @@ async def test_the_fence_refuses_an_owner_that_slept_past_its_lease(
     # The lease runs out without the sleeper's knowledge, and another gateway takes the room.
     await take_by_force(redis, heir)
     sleeper.write(2)
-    sleeper.link.publish(ROOM, b"draft of the sleeper")
+    sleeper.tell("draft of the sleeper")
     heir.write(2)
     await until(lambda: sleeper.lost == [ROOM])
     heir.write(3)
@@ -182,20 +183,20 @@ async def test_messages_for_the_owner_alone_keep_their_place_behind_durable_even
     owner, other = await links.join(redis), await links.join(redis)
     here, there = await owner.follow(), await other.follow()
     assert await owner.link.acquire(ROOM)
-    owner.link.publish(ROOM, b"for all")
-    owner.link.publish(ROOM, b"behind one for all", here=True)
-    await until(lambda: len(here.volatile) == 2)
-    owner.link.publish(ROOM, b"at once", here=True)
+    owner.tell("for all")
+    owner.tell("behind one for all", alone=True)
+    assert len(here.volatile) == 2, "the messages of this gateway need not pass through Redis"
+    owner.tell("at once", alone=True)
     assert here.volatile[-1] == "at once", "nothing has to come first"
     owner.write(1)
-    owner.link.publish(ROOM, b"behind an event", here=True)
+    owner.tell("behind an event", alone=True)
     assert here.volatile[-1] == "at once"
-    owner.link.publish(ROOM, b"for all again")
+    owner.tell("for all again")
     await until(lambda: here.volatile[-1] == "for all again")
     assert here.volatile[-2:] == ["behind an event", "for all again"]
     assert here.numbers == [1]
     await until(lambda: there.volatile[-1:] == ["for all again"])
-    assert there.volatile == ["for all", "behind one for all", "for all again"]
+    assert there.volatile == ["for all", "for all again"]
 
 
 async def test_an_event_may_change_older_events_in_the_log(
@@ -271,3 +272,56 @@ async def test_a_broadcast_reaches_every_gateway_and_the_newest_replaces_one_tha
     await until(lambda: all(peer.broadcasts for peer in peers))
     assert [peer.broadcasts for peer in peers] == [["使用量".encode()]] * 3
     assert follower.log == [] and follower.volatile == [], "it concerns no room"
+
+
+async def test_commands_do_not_wait_for_the_answers_to_those_before(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, other = await links.join(redis), await links.join(redis)
+    here, there = await owner.follow(), await other.follow()
+    assert await owner.link.acquire(ROOM)
+    await until(lambda: not owner.link.queued)
+    writer = owner.link._writer
+    redis.freeze()
+    owner.write(1)
+    await until(lambda: len(writer._under_way) == 1)
+    owner.tell("entwurf あ")
+    await until(lambda: len(writer._under_way) == 2)
+    for number in range(2, 1_000):
+        owner.write(number)
+    await until(lambda: len(writer._under_way) == UNDER_WAY)
+    assert owner.link.queued == 1_000, "the others wait"
+    redis.thaw()
+    await until(lambda: here.numbers == there.numbers == list(range(1, 1_000)))
+    assert there.volatile == ["entwurf あ"]
+    await until(lambda: not owner.link.queued)
+
+
+async def test_volatile_messages_are_dropped_if_too_many_commands_wait(
+    redis: RedisServer, links: Links
+) -> None:
+    owner = await links.join(redis)
+    await owner.follow()
+    assert await owner.link.acquire(ROOM)
+    await until(lambda: not owner.link.queued)
+    redis.freeze()
+    for _ in range(WAITING + 3):
+        owner.tell("drafts")
+    assert (owner.link.queued, owner.link.dropped) == (WAITING, 3)
+    redis.thaw()
+    await until(lambda: not owner.link.queued)
+
+
+async def test_messages_of_an_owner_that_was_replaced_are_not_shown_beside_it(
+    redis: RedisServer, links: Links
+) -> None:
+    sleeper, heir = await links.join(redis), await links.join(redis)
+    asleep = await sleeper.follow()
+    await heir.follow()
+    assert await sleeper.link.acquire(ROOM)
+    sleeper.tell("in time")
+    feed = sleeper.link._feeds.rooms[ROOM]
+    feed.set_owner(heir.link.id, feed.fence + 1)  # its own lease is not looked at yet
+    sleeper.tell("too late")
+    assert sleeper.link.owns(ROOM)
+    assert asleep.volatile == ["in time"]

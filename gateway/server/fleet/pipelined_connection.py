@@ -1,0 +1,95 @@
+"""A connection to Redis on which commands do not wait for the answers to those before.
+
+Owns: how commands are packed, the next answer, and how long nothing has come. Must not know: what
+is sent and answered.
+
+A pipeline of redis-py waits for all its answers before the next one is sent, and builds an object
+for each command: 95 us for a single message. Here it is 20 us, and no message waits for another's
+round trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+from hiredis import pack_command
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
+
+TIMEOUT_S: Final = 2.0
+"""Seconds to wait for an answer of Redis. A slower Redis counts as away."""
+
+Arguments = tuple[str | int | bytes, ...]
+"""A command and its arguments."""
+
+# Its own type has one argument only.
+_pack = cast(Callable[[Arguments], bytes], pack_command)
+
+
+class PipelinedConnection:
+    """A connection whose commands and answers are handled by different tasks.
+
+    :param connection: a connection of redis-py, after its handshake
+    """
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        # redis-py would run a task for each command with a timeout. `silence` watches instead.
+        connection.socket_timeout = None
+        self.received = 0
+        """Answers and messages so far."""
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()  # time from which a silence is counted
+
+    @property
+    def connected(self) -> bool:
+        """True until the connection was closed."""
+        return bool(self._connection.is_connected)
+
+    async def send(self, commands: Iterable[Arguments]) -> None:
+        """Send commands. Wait only while the buffers of the socket are full.
+
+        Raises `ConnectionError` if the connection is closed: redis-py alone would connect again,
+        and the answers of before would be missed.
+        """
+        if not self.connected:
+            raise ConnectionError("not connected")
+        data = b"".join(map(_pack, commands))
+        await self._connection.send_packed_command(data, check_health=False)
+
+    async def read(self) -> Any:
+        """Return the next answer or message. An error that Redis answers is returned as well."""
+        try:
+            answer = await self._connection.read_response(disable_decoding=True, push_request=True)
+        except ResponseError as exc:
+            answer = exc
+        self.received += 1
+        self._since = self._loop.time()
+        return answer
+
+    def expect(self) -> None:
+        """Count a silence from now on."""
+        self._since = self._loop.time()
+
+    async def silence(self) -> None:
+        """Return when nothing has come for `TIMEOUT_S`."""
+        rest = TIMEOUT_S
+        while rest > 0:
+            await asyncio.sleep(rest)
+            rest = self._since + TIMEOUT_S - self._loop.time()
+
+    async def execute(self, commands: Sequence[Arguments]) -> list[Any]:
+        """Run commands, and return their answers.
+
+        Raises `ResponseError` if one of them is an error, and `TimeoutError`; then the connection
+        cannot be used any more.
+        """
+        async with asyncio.timeout(TIMEOUT_S):
+            await self.send(commands)
+            answers = [await self.read() for _ in commands]
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
