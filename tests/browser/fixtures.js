@@ -87,23 +87,35 @@ export async function open({ browser, address }, path, { phone = false, dark = f
 }
 
 /**
- * Open a page whose socket the test simulates.
+ * Open a page whose socket the test simulates. `languages` are those of the simulated gateway.
  * @returns { page, tell }; `tell` sends events
  */
-export async function openSimulated(environment, query, options = {}) {
-  let socket;
+export async function openSimulated(environment, query, { languages = ["de", "en", "fr"], ...options } = {}) {
   const page = await open(environment, `/?room=simulated&${query}`, {
-    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (opened) => {
-      socket = opened;
-      opened.send(JSON.stringify({
-        type: "welcome", v: 1, session: "s", room: "simulated", epoch: "e", seq: 0, resume: null, engine: "none",
-        languages: ["de", "en", "fr"], limits: { frame: 65536, text: 2000, inflight: 16, targets: 16, rate: 50 },
-      }));
-    }),
+    prepare: async (fresh) => {
+      await fresh.routeWebSocket(/\/v1\/ws/, (opened) => {
+        opened.send(JSON.stringify({
+          type: "welcome", v: 1, session: "s", room: "simulated", epoch: "e", seq: 0, resume: null, engine: "none",
+          languages, limits: { frame: 65536, text: 2000, inflight: 16, targets: 16, rate: 50 },
+        }));
+      });
+      await fresh.addInitScript(() => {
+        window.WebSocket = class extends window.WebSocket {
+          constructor(...address) {
+            super(...address);
+            window.simulated = this;
+          }
+        };
+      });
+    },
     ...options,
   });
   await connected(page);
-  return { page, tell: (...events) => events.forEach((event) => socket.send(JSON.stringify(event))) };
+  // All at once, and without a message of the driver for each of them.
+  const tell = (...events) => page.evaluate((frames) => {
+    for (const data of frames) window.simulated.onmessage(new MessageEvent("message", { data }));
+  }, events.map((event) => JSON.stringify(event)));
+  return { page, tell };
 }
 
 /** Wait until the page is connected, and return it. */

@@ -1,15 +1,13 @@
 // Measurements of how smooth the page is. Run by hand: `node performance.js` with the environment of fixtures.js. It prints
 //   - frame times while 1,000 captions are scrolled through,
-//   - the time from a delta's arrival to the frame that shows it,
-//   - memory after thousands of captions.
-// Without a GPU the browser draws in software, so the figures are an upper bound.
+//   - the time from a delta's arrival to the frame that shows it.
+// Memory through a long meeting is measured by long-meeting.test.js. Without a GPU the browser draws in software, so the figures are an upper bound.
 
 import { chromium } from "playwright-core";
 
 import { openSimulated, startGateway } from "./fixtures.js";
 
 const CAPTIONS = 1000;
-const ROUNDS = Number(process.env.ROUNDS ?? 10); // of 1,000 lines; eight hours have 9,600 at 20 lines a minute
 
 const environment = { ...(await startGateway()) };
 environment.browser = await chromium.launch({
@@ -87,18 +85,5 @@ const late = await page.evaluate(() => window.late);
 console.log(`delta to the end of the frame that shows it, beside ${CAPTIONS} captions: p50 ${round(quantile(late.map(([time]) => time), 0.5))} ms, `
   + `p95 ${round(quantile(late.map(([time]) => time), 0.95))} ms, shown in that frame: ${late.filter(([, shown]) => shown).length} of ${late.length}`);
 
-const heap = async () => {
-  await tools.send("HeapProfiler.collectGarbage");
-  const { JSHeapUsedSize, Nodes } = await metrics();
-  return `${(JSHeapUsedSize / 1e6).toFixed(1)} (${Nodes} nodes, ${await page.locator(".row").count()} rows)`;
-};
-const sizes = [];
-let n = CAPTIONS + 1;
-for (let turn = 0; turn < ROUNDS; turn++) {
-  for (let i = 0; i < CAPTIONS; i++) tell(...utterance(++n));
-  await page.waitForFunction((last) => document.querySelector("#utterances").lastElementChild?.textContent.includes(`${last} `), n);
-  sizes.push(await heap());
-}
-console.log(`heap in MB after each ${CAPTIONS} captions: ${sizes.join(" ")}`);
 await environment.browser.close();
 await environment.stop();

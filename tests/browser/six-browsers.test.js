@@ -1,8 +1,9 @@
 // A meeting in six browsers: people speak German and Japanese, others read French, Spanish, English and Chinese. The
 // gateway is restarted in the middle. At the end every row on every screen is compared with the transcript.
+// With MINUTES in the environment the speakers talk that long, at the speed of people; else they say a few lines.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -27,9 +28,13 @@ const JAPANESE = [
 ];
 const DURING_RESTART = [4, 5]; // lines that are said while there is no gateway
 
+const MINUTES = Number(process.env.MINUTES ?? 0);
+const KEY_MS = 60; // from one key to the next
+const BREATH_MS = 3_000; // from one line to the next
+
 const PEOPLE = [
-  { name: "Jürgen", lang: "de", says: GERMAN, open: inChromium(DESK) },
-  { name: "由美子", lang: "ja", says: JAPANESE, open: inFirefox(SMALL) },
+  { name: "Jürgen", lang: "de", says: GERMAN, said: [], open: inChromium(DESK) },
+  { name: "由美子", lang: "ja", says: JAPANESE, said: [], open: inFirefox(SMALL) },
   { lang: "fr", open: inChromium(LANDSCAPE) },
   { lang: "es", open: inFirefox(DESK) },
   { lang: "en", open: inChromium(SMALL) },
@@ -61,7 +66,7 @@ function inChromium(screen) {
     const page = await (await browser.newContext({ ...screen, reducedMotion: "reduce" })).newPage();
     page.on("pageerror", (error) => faults.push(error.stack));
     await page.goto(address);
-    return { page, close: () => browser.close(), type: (text) => page.locator("#line").pressSequentially(text) };
+    return { page, close: () => browser.close(), type: (text, delay) => page.locator("#line").pressSequentially(text, { delay }) };
   };
 }
 
@@ -73,7 +78,7 @@ function inFirefox({ viewport }) {
     page.on("pageerror", ({ message }) => /^Firefox can’t establish|was interrupted while/.test(message) || faults.push(message));
     await page.setViewport(viewport);
     await page.goto(address);
-    return { page, close: () => browser.close(), type: (text) => page.type("#line", text) };
+    return { page, close: () => browser.close(), type: (text, delay) => page.type("#line", text, { delay }) };
   };
 }
 
@@ -87,17 +92,31 @@ const speakers = PEOPLE.filter(({ says }) => says);
 const connected = (person) => until(person, () => document.querySelector("#state").dataset.state === "open");
 const disconnected = (person) => until(person, () => document.querySelector("#state").dataset.state !== "open");
 
-async function say(person, text) {
-  await person.type(text);
+/** Type a line and send it; `typed` of it stand in the field already. */
+async function say(person, text, { typed = 0, delay = 0 } = {}) {
+  await person.type(text.slice(typed), delay);
   await person.page.keyboard.press("Enter");
+  person.said.push(text);
 }
 
-/** Wait until a screen has as many rows, and all its captions have ended. */
-function shows(person, count) {
-  return until(person, (count) => {
+/** Say lines of the demo meeting for some minutes. They are numbered, so that none is said twice. */
+async function talk(person, minutes) {
+  const file = readFileSync(new URL(`../../web_demo/meeting/${person.lang}.txt`, import.meta.url), "utf8");
+  const lines = file.trim().split("\n");
+  for (const end = Date.now() + 60_000 * minutes; Date.now() < end;) {
+    const number = person.said.length;
+    await say(person, `${number} ${lines[number % lines.length]}`, { delay: KEY_MS });
+    await new Promise((resolve) => setTimeout(resolve, BREATH_MS));
+  }
+}
+
+/** Wait until a screen shows the last line of each speaker, and all its captions have ended. */
+function showsTheEnd(person) {
+  return until(person, (lines) => {
+    const shown = [...document.querySelectorAll(".caption")].map((caption) => caption.textContent);
     const waiting = document.querySelector('.caption:is([data-status="waiting"], [data-status="growing"])');
-    return document.querySelectorAll(".row").length >= count && !waiting;
-  }, count);
+    return lines.every((line) => shown.some((text) => text.endsWith(line))) && !waiting;
+  }, speakers.map(({ said }) => said.at(-1)));
 }
 
 /** Return the rows of a screen, each as [name, text]. A name that is not visible is that of the row before it. */
@@ -112,36 +131,42 @@ function rows({ page }) {
   });
 }
 
-test("in a meeting of six browsers with a restart no row is missing, doubled, unnamed or unfinished", async () => {
+async function transcript(lang) {
+  const answer = await fetch(`${gateway.address}/v1/rooms/${room}/transcript.json?lang=${lang}`);
+  return (await answer.json()).utterances;
+}
+
+test("in a meeting of six browsers with a restart no row is missing, doubled, unnamed or unfinished", async (t) => {
   await all(connected);
-  for (const person of speakers) person.spoken = (async () => {
+  await Promise.all(speakers.map(async (person) => {
     for (const line of person.says.slice(0, DURING_RESTART[0])) await say(person, line);
-  })();
-  await Promise.all(speakers.map(({ spoken }) => spoken));
+    await talk(person, MINUTES / 2);
+  }));
   // One speaker is in the middle of a line when the gateway goes.
-  const [half, rest] = [GERMAN[4].slice(0, 13), GERMAN[4].slice(13)];
-  await speakers[0].type(half);
+  await speakers[0].type(GERMAN[4].slice(0, 13));
   await gateway.stop();
   await all(disconnected);
-  await speakers[0].type(rest);
-  await speakers[0].page.keyboard.press("Enter");
+  await say(speakers[0], GERMAN[4], { typed: 13 });
   await Promise.all([say(speakers[0], GERMAN[5]), say(speakers[1], JAPANESE[4]).then(() => say(speakers[1], JAPANESE[5]))]);
   gateway = await startGateway({ port: gateway.port, options });
   await all(connected);
   await Promise.all(speakers.map(async (person) => {
+    await talk(person, MINUTES / 2);
     for (const line of person.says.slice(DURING_RESTART.at(-1) + 1)) await say(person, line);
   }));
-  const count = GERMAN.length + JAPANESE.length;
-  await all((person) => shows(person, count));
+  await all(showsTheEnd);
   await all(({ page, lang }) => page.screenshot({ path: `${PICTURES}/six-${lang}.png` }));
+  for (const { name, said } of speakers) {
+    // A line of several sentences is divided into rows.
+    const spoken = (await transcript("en")).filter(({ speaker }) => speaker === name).map(({ text }) => text).join("");
+    assert.equal(spoken.replaceAll(" ", ""), said.join("").replaceAll(" ", ""));
+  }
   for (const person of PEOPLE) {
-    const answer = await fetch(`${gateway.address}/v1/rooms/${room}/transcript.json?lang=${person.lang}`);
-    const { utterances } = await answer.json();
-    const expected = utterances.map(({ speaker, lang, text }) => [
+    const expected = (await transcript(person.lang)).map(({ speaker, lang, text }) => [
       speaker, lang === person.lang ? text : `[${person.lang}] ${text}`,
     ]);
-    assert.equal(expected.length, count);
     assert.deepEqual(await rows(person), expected, person.lang);
+    t.diagnostic(`${person.lang}: ${expected.length} rows, all as in the transcript`);
   }
   assert.deepEqual(faults, []);
 });
