@@ -1,6 +1,7 @@
 """The events of a gateway, as classes. The reference of the protocol describes their fields."""
 
 from gateway.protocol.audio import AudioInfo, AudioState, HeardSpeech
+from gateway.protocol.fields import LimitsInfo, RoomSettings
 from gateway.protocol.messages import (
     Ack,
     Authenticated,
@@ -15,7 +16,6 @@ from gateway.protocol.messages import (
     Goaway,
     Help,
     Lag,
-    LimitsInfo,
     Line,
     Presence,
     Resumed,
@@ -55,6 +55,7 @@ __all__ = [
     "Presence",
     "Resumed",
     "Retracted",
+    "RoomSettings",
     "ServerMessage",
     "Settings",
     "Snapshot",

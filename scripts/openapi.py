@@ -344,6 +344,7 @@ def _languages() -> Json:
         "The languages of the gateway, and the one between two steps.",
         model=TEXT,
         pivot={"type": ["string", "null"]},
+        glossary={"type": "boolean"},
         languages=_list(language),
     )
 

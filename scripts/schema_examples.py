@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.protocol.audio import Audio, AudioChunk, AudioInfo, AudioState, HeardSpeech
+from gateway.protocol.fields import LimitsInfo
 from gateway.protocol.handshake import ROOM_PATTERN
 from gateway.protocol.messages import (
     VERSION,
@@ -31,7 +32,6 @@ from gateway.protocol.messages import (
     Goaway,
     Help,
     Lag,
-    LimitsInfo,
     Line,
     Presence,
     Resumed,

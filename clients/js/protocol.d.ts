@@ -77,7 +77,8 @@ export interface Set {
   /** Echoed in the answer to this frame. */
   ref?: string | null;
   context?: string | null;
-  glossary?: Record<string, string> | null;
+  /** Translations by term: one for all languages, or one for each BCP 47 tag. */
+  glossary?: Record<string, string | Record<string, string>> | null;
   /** BCP 47 language tags with commas between them, or `auto`. */
   from?: string | null;
   /** Display name. */
@@ -165,8 +166,10 @@ export interface Bye {
  * The first frame of every socket. `resume` is a token with which a new socket can take the
  * place of this one. `resumed` is present if the client sent `epoch` and `seq`.
  * `impossible` lists by source the targets into which it cannot be translated; it is absent if
- * there are none, and if there are too many languages to say. `audio` is absent if this gateway
- * does not recognise speech.
+ * there are none, and if there are too many languages to say. `glossary` is false if the model
+ * is not told the terms of the room: then captions are only checked for them. `settings` is for
+ * those who may change them, if any was set. `audio` is absent if this gateway does not
+ * recognise speech.
  */
 export interface Welcome {
   type: "welcome";
@@ -179,7 +182,9 @@ export interface Welcome {
   engine: string;
   languages: Array<string>;
   impossible?: Record<string, Array<string>> | null;
+  glossary?: boolean;
   limits: LimitsInfo;
+  settings?: RoomSettings | null;
   audio?: AudioInfo | null;
   resumed?: Resumed | null;
   hint?: string | null;
@@ -195,6 +200,14 @@ export interface LimitsInfo {
   inflight: number;
   targets: number;
   rate: number;
+}
+
+/** The settings of a room as they are, and the number of their version. */
+export interface RoomSettings {
+  version: number;
+  context?: string | null;
+  glossary?: Record<string, string | Record<string, string>> | null;
+  style?: string | null;
 }
 
 /**
@@ -388,7 +401,7 @@ export interface Settings {
   seq: number;
   version: number;
   context?: string | null;
-  glossary?: Record<string, string> | null;
+  glossary?: Record<string, string | Record<string, string>> | null;
   style?: string | null;
   from?: string | null;
   speaker?: string | null;

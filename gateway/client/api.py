@@ -37,6 +37,7 @@ from gateway.client.state.audio_backlog import (
 from gateway.client.state.captions import KEPT
 from gateway.client.transport import Route
 from gateway.protocol.audio import OPUS, Audio
+from gateway.protocol.fields import Translations
 from gateway.protocol.messages import (
     Ack,
     AskStats,
@@ -335,7 +336,7 @@ class Client:
         self,
         *,
         context: str | None = None,
-        glossary: dict[str, str] | None = None,
+        glossary: Translations | None = None,
         source: str | None = None,
         speaker: str | None = None,
         style: str | None = None,
@@ -343,7 +344,7 @@ class Client:
         """Change settings of the room or of this speaker. None leaves a setting unchanged.
 
         :param context: description of the conversation for the model
-        :param glossary: translations by term
+        :param glossary: translations by term; each is a text, or texts by BCP 47 tag
         :param source: BCP 47 tag of the language that this speaker speaks
         :param speaker: display name of this speaker
         :param style: for example ``formal``, if the model supports it

@@ -1,4 +1,4 @@
-"""The types of fields that several messages have, and the base classes of messages.
+"""The types of the fields of messages, and the base classes of messages.
 
 Owns: bounds and descriptions of these fields, which are published in the JSON Schema. Must not
 know: any message.
@@ -6,6 +6,7 @@ know: any message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -29,7 +30,15 @@ Tags = Annotated[
 Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
 Name = Annotated[str, Meta(max_length=128, description="Display name.")]
 Term = Annotated[str, Meta(min_length=1, max_length=200)]
-Terms = Annotated[dict[Term, Term], Meta(max_length=500)]
+Terms = Annotated[
+    Mapping[Term, Term | Annotated[Mapping[Tag, Term], Meta(min_length=1)]],
+    Meta(
+        max_length=500,
+        description="Translations by term: one for all languages, or one for each BCP 47 tag.",
+    ),
+]
+Translations = Mapping[str, str | Mapping[str, str]]
+"""`Terms` as the server has understood them: normalisation may have made a text longer."""
 Context = Annotated[str, Meta(max_length=4000)]
 
 
@@ -43,3 +52,24 @@ class RequestStruct(
 
 class EventStruct(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Base of the messages of the server."""
+
+
+class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of this socket: bytes of a frame, characters of a text, utterances in flight,
+    languages it reads, frames a second.
+    """
+
+    frame: int
+    text: int
+    inflight: int
+    targets: int
+    rate: float
+
+
+class RoomSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a room as they are, and the number of their version."""
+
+    version: int
+    context: str | None = None
+    glossary: Translations | None = None
+    style: str | None = None

@@ -19,14 +19,17 @@ from gateway.protocol.fields import (
     Context,
     EventStruct,
     Id,
+    LimitsInfo,
     Name,
     Part,
     RequestStruct,
     Rev,
+    RoomSettings,
     Seconds,
     Tag,
     Tags,
     Terms,
+    Translations,
 )
 
 VERSION = 1
@@ -165,18 +168,6 @@ class _Durable(EventStruct, frozen=True, kw_only=True):
     seq: int
 
 
-class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of this socket: bytes of a frame, characters of a text, utterances in flight,
-    languages it reads, frames a second.
-    """
-
-    frame: int
-    text: int
-    inflight: int
-    targets: int
-    rate: float
-
-
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of resuming: ``ok`` if this socket continues where an earlier one ended.
 
@@ -194,8 +185,10 @@ class Welcome(EventStruct, frozen=True, kw_only=True, tag="welcome"):
     """The first frame of every socket. ``resume`` is a token with which a new socket can take the
     place of this one. ``resumed`` is present if the client sent ``epoch`` and ``seq``.
     ``impossible`` lists by source the targets into which it cannot be translated; it is absent if
-    there are none, and if there are too many languages to say. ``audio`` is absent if this gateway
-    does not recognise speech.
+    there are none, and if there are too many languages to say. ``glossary`` is false if the model
+    is not told the terms of the room: then captions are only checked for them. ``settings`` is for
+    those who may change them, if any was set. ``audio`` is absent if this gateway does not
+    recognise speech.
     """
 
     v: int
@@ -207,7 +200,9 @@ class Welcome(EventStruct, frozen=True, kw_only=True, tag="welcome"):
     engine: str
     languages: tuple[str, ...]
     impossible: dict[str, tuple[str, ...]] | None = None
+    glossary: bool = True
     limits: LimitsInfo
+    settings: RoomSettings | None = None
     audio: AudioInfo | None = None
     resumed: Resumed | None = None
     hint: str | None = None
@@ -332,7 +327,7 @@ class Settings(_Durable, frozen=True, kw_only=True, tag="settings"):
 
     version: int
     context: str | None = None
-    glossary: dict[str, str] | None = None
+    glossary: Translations | None = None
     style: str | None = None
     from_: str | None = field(name="from", default=None)
     speaker: str | None = None

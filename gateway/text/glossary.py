@@ -7,37 +7,41 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from gateway.text import languages
+
+Translations = Mapping[str, str | Mapping[str, str]]
+"""Translations by term: one for all languages, or one for each tag."""
 
 
 class Glossary:
-    """Pairs of a term and its translation.
+    """The translations of terms.
 
     The terms are prepared by the first search. Otherwise a client could make the gateway prepare
     one large glossary after the other.
     """
 
-    __slots__ = ("_sought", "_terms")
+    __slots__ = ("_sought", "terms")
 
-    def __init__(self, terms: dict[str, str] | None = None) -> None:
-        self._terms = terms or {}
-        # Folded terms with their pairs. A term that folds to nothing would match everywhere.
-        self._sought: list[tuple[str, tuple[str, str]]] | None = None
+    def __init__(self, terms: Translations | None = None) -> None:
+        self.terms = terms or {}
+        # Terms by their folded form. A term that folds to nothing would match everywhere.
+        self._sought: list[tuple[str, str]] | None = None
 
-    @property
-    def words(self) -> Iterable[str]:
-        """Terms without their translations."""
-        return self._terms
+    def find(self, text: str, lang: str) -> tuple[tuple[str, str], ...]:
+        """Return the (term, translation) pairs whose term occurs in ``text``, in any case.
 
-    def find(self, text: str) -> tuple[tuple[str, str], ...]:
-        """Return the (term, translation) pairs whose term occurs in ``text``, in any case."""
+        :param lang: canonical tag of the language of the translations. A term without one for
+            this language is left out
+        """
         if self._sought is None:
-            sought = ((_folded(term), (term, to)) for term, to in self._terms.items())
-            self._sought = [(term, pair) for term, pair in sought if term]
-        folded = _folded(text) if self._sought else ""
-        return tuple(
-            pair for term, pair in self._sought if term in folded and _begins(folded, term)
-        )
+            sought = ((_folded(term), term) for term in self.terms)
+            self._sought = [(folded, term) for folded, term in sought if folded]
+        text = _folded(text) if self._sought else ""
+        found = (term for folded, term in self._sought if folded in text and _begins(text, folded))
+        pairs = ((term, _in_language(self.terms[term], lang)) for term in found)
+        return tuple((term, to) for term, to in pairs if to is not None)
 
 
 def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
@@ -79,6 +83,14 @@ def _has_word(text: str, word: str, start: int) -> bool:
         if not (before.isalnum() or behind.isalnum()):
             return True
     return False
+
+
+def _in_language(translation: str | Mapping[str, str], lang: str) -> str | None:
+    """Return the translation that serves a reader of ``lang``, or None."""
+    if isinstance(translation, str):
+        return translation
+    tag = languages.match(lang, tuple(translation))
+    return None if tag is None else translation[tag]
 
 
 def _folded(text: str) -> str:

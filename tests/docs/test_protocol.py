@@ -20,7 +20,8 @@ from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.audio import AudioInfo
 from gateway.protocol.codec import decode
-from gateway.protocol.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
+from gateway.protocol.fields import LimitsInfo, RoomSettings
+from gateway.protocol.messages import EVENTS, REQUESTS, Line, Resumed, Timing
 from gateway.server.app import HTTP_ROUTES
 from gateway.server.routes import api
 from scripts.schema import json_schema, tag
@@ -32,6 +33,7 @@ EVERYTHING = "\n".join(PAGES.values())
 ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 NESTED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "limits": ("limits.", LimitsInfo),
+    "settings": ("settings.", RoomSettings),
     "ms": ("ms.", Timing),
     "lines": ("lines[].", Line),
     "audio": ("audio.", AudioInfo),

@@ -57,7 +57,8 @@ seconds = st.none() | st.floats(0, 1e9)
 common = {"rev": number, "ord": number, "id": text(1, 80), "lang": text(1, 64)}
 timing = st.builds(Timing, queue=number, first=number, total=number)
 flags = st.lists(text(1, 20), max_size=3).map(tuple)
-terms = st.none() | st.dictionaries(text(1), text(1), max_size=8)
+by_tag = st.dictionaries(text(1, 10), text(1), min_size=1, max_size=4)
+terms = st.none() | st.dictionaries(text(1), text(1) | by_tag, max_size=8)
 events: st.SearchStrategy[Durable] = st.one_of(
     st.builds(Source, seq=st.just(0), text=text(), speaker=maybe, t0=seconds, t1=seconds, **common),
     st.builds(

@@ -39,7 +39,7 @@ async def test_every_field_of_an_event_is_restored(disk: Disk) -> None:
             ms=Timing(queue=1, first=2, total=3),
             flags=("numbers",),
         ),
-        Changed(seq=3, version=1, glossary={"a": "b"}, from_="de", session="s1"),
+        Changed(seq=3, version=1, glossary={"a": "b", "c": {"de": "d"}}, from_="de", session="s1"),
         Retracted(seq=4, id="u2", ord=2),
     ]
 

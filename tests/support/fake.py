@@ -11,7 +11,8 @@ import websockets
 from websockets.asyncio.server import ServerConnection
 from websockets.typing import Subprotocol
 
-from gateway.protocol.messages import LimitsInfo, Resumed, ServerMessage, Welcome
+from gateway.protocol.fields import LimitsInfo
+from gateway.protocol.messages import Resumed, ServerMessage, Welcome
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, AudioChunk, AudioInfo, AudioState, HeardSpeech
 from gateway.protocol.codec import Codec, negotiate
+from gateway.protocol.fields import LimitsInfo
 from gateway.protocol.messages import (
     Ack,
     AskStats,
@@ -30,7 +31,6 @@ from gateway.protocol.messages import (
     ClientMessage,
     Error,
     Final,
-    LimitsInfo,
     ServerMessage,
     Set,
     Source,

@@ -32,12 +32,12 @@ from gateway.text.glossary import Glossary, missed, named
     ],
 )
 def test_a_term_is_found_at_the_beginning_of_a_word(term: str, text: str, occurs: bool) -> None:
-    assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
+    assert Glossary({term: "T"}).find(text, "de") == (((term, "T"),) if occurs else ())
 
 
 def test_one_place_at_the_beginning_of_a_word_is_enough() -> None:
     for text in ("AI, he said", "said AI said", "he said AI"):
-        assert Glossary({"AI": "KI"}).find(text) == (("AI", "KI"),)
+        assert Glossary({"AI": "KI"}).find(text, "de") == (("AI", "KI"),)
 
 
 def test_a_name_within_another_word_is_none_but_beside_it_is() -> None:
@@ -47,8 +47,23 @@ def test_a_name_within_another_word_is_none_but_beside_it_is() -> None:
 
 
 def test_an_empty_glossary_finds_nothing() -> None:
-    assert Glossary().find("anything") == ()
-    assert Glossary({}).find("anything") == ()
+    assert Glossary().find("anything", "de") == ()
+    assert Glossary({}).find("anything", "de") == ()
+
+
+def test_a_term_has_the_translation_of_the_language_or_of_the_nearest_one() -> None:
+    by_tag = {"de": "Morgenrunde", "pt-BR": "reunião", "ja": "朝会"}
+    made = Glossary({"standup": by_tag, "AI": "KI"})
+    text = "AI in the standup"
+    assert made.find(text, "de-AT") == (("standup", "Morgenrunde"), ("AI", "KI"))
+    assert made.find(text, "pt") == (("standup", "reunião"), ("AI", "KI"))
+    assert made.find(text, "ja") == (("standup", "朝会"), ("AI", "KI"))
+
+
+def test_a_term_without_a_translation_into_the_language_is_left_out() -> None:
+    made = Glossary({"standup": {"de": "Morgenrunde", "zh-Hant": "站立會"}})
+    assert made.find("the standup", "fr") == ()
+    assert made.find("the standup", "zh") == ()
 
 
 # --- what a translation lacks -------------------------------------------------------------------
@@ -133,13 +148,13 @@ def test_a_name_that_two_people_share_is_found_once() -> None:
 def test_a_term_is_found_in_every_spelling_of_its_letters(
     term: str, text: str, occurs: bool
 ) -> None:
-    assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
+    assert Glossary({term: "T"}).find(text, "de") == (((term, "T"),) if occurs else ())
 
 
 def test_a_glossary_can_be_searched_repeatedly() -> None:
     made = Glossary({"one": "1", "two": "2"})
     one, two = ("one", "1"), ("two", "2")
-    assert [made.find(text) for text in ("one", "one", "two", "", "one two")] == [
+    assert [made.find(text, "de") for text in ("one", "one", "two", "", "one two")] == [
         (one,),
         (one,),
         (two,),
@@ -166,4 +181,4 @@ def reference(term: str, text: str) -> bool:
     st.text("aAbßéΣς1 ä字が人بت😀ﬁ", max_size=12),
 )
 def test_find_agrees_with_a_search_character_by_character(term: str, text: str) -> None:
-    assert bool(Glossary({term: "T"}).find(text)) == reference(term, text)
+    assert bool(Glossary({term: "T"}).find(text, "de")) == reference(term, text)

@@ -30,6 +30,10 @@ class Model(Protocol):
     def pivots(self, source: str, target: str) -> bool:
         """Tell whether it translates from ``source`` to ``target`` through `pivot`."""
 
+    @property
+    def glossary(self) -> bool:
+        """True if it is told the terms of a job. Else captions are only checked for them."""
+
     def resolve(self, source: str, target: str) -> tuple[str, str]:
         """Return its own tags for two canonical tags.
 

@@ -6,6 +6,7 @@ the settings.
 
 from __future__ import annotations
 
+from gateway.protocol.fields import RoomSettings
 from gateway.text.glossary import Glossary, named
 
 Pairs = tuple[tuple[str, str], ...]
@@ -37,16 +38,30 @@ class TranslationContext:
             if len(self.names) > NAMES:
                 del self.names[next(iter(self.names))]
 
+    def settings(self) -> RoomSettings | None:
+        """Return the settings for somebody who may change them; None if nothing was ever set."""
+        if not self.version:
+            return None
+        return RoomSettings(
+            version=self.version,
+            context=self.topic or None,
+            glossary=self.glossary.terms or None,
+            style=self.style,
+        )
+
     def hints(self) -> tuple[str, tuple[str, ...]]:
         """Return the topic, and the names and terms that a recogniser should know, `HINTS` at most.
 
         Names come first: a glossary may be long, and recognisers take few words.
         """
-        return self.topic, tuple(dict.fromkeys((*self.names, *self.glossary.words)))[:HINTS]
+        return self.topic, tuple(dict.fromkeys((*self.names, *self.glossary.terms)))[:HINTS]
 
-    def terms(self, text: str) -> Pairs:
-        """Return the glossary's terms in ``text``, and the names in it, which stay as they are."""
-        terms = self.glossary.find(text)
+    def terms(self, text: str, lang: str) -> Pairs:
+        """Return the glossary's terms in ``text``, and the names in it, which stay as they are.
+
+        :param lang: canonical tag of the language of the translation
+        """
+        terms = self.glossary.find(text, lang)
         known = {term.casefold() for term, _ in terms}
         kept = ((name, name) for name in named(self.names, text) if name.casefold() not in known)
         return (*terms, *kept)

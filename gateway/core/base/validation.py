@@ -7,7 +7,7 @@ texts. Must not know: sessions, rooms.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -105,15 +105,26 @@ def said(text: str, most: int) -> str:
 
 
 def cleaned(change: Set) -> Set:
-    """Return a change of settings with its texts as `clean` returns them, without empty terms."""
+    """Return a change of settings with its texts as `clean` returns them, without empty terms.
+
+    Raises `ClientFault` (``lang_unsupported``) for a term's translation into no language.
+    """
     if change.speaker is not None:
         change = replace(change, speaker=clean(change.speaker))
     if change.context is not None:
         change = replace(change, context=clean(change.context))
     if change.glossary is not None:
-        terms = ((clean(term), clean(text)) for term, text in change.glossary.items())
+        terms = ((clean(term), _translation(text)) for term, text in change.glossary.items())
         change = replace(change, glossary={term: text for term, text in terms if term and text})
     return change
+
+
+def _translation(text: str | Mapping[str, str]) -> str | dict[str, str]:
+    """Return the translation of a term with its texts cleaned and its tags normalised."""
+    if isinstance(text, str):
+        return clean(text)
+    texts = ((languages.normalise(tag), clean(one)) for tag, one in text.items())
+    return {tag: one for tag, one in texts if one}
 
 
 def named(tags: Sequence[str], most: int) -> tuple[str, ...]:

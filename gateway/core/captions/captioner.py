@@ -248,7 +248,7 @@ class Captioner:
             caption.withdraw()
             self._resubmit(utterance, caption, now)
         else:
-            terms = self.translation_context.glossary.find(utterance.text)
+            terms = self.translation_context.glossary.find(utterance.text, caption.lang)
             if missed(terms, caption.text):
                 caption.flags += (MISSED,)
             self._outcomes.finish(utterance, caption, caption.text, "mt", now)
@@ -386,7 +386,7 @@ class Captioner:
             draft_bias=self._rules.bias if growing else 0.0,
             topic=self.translation_context.topic,
             context=caption.context,
-            glossary=self.translation_context.terms(utterance.text),
+            glossary=self.translation_context.terms(utterance.text, target),
             style=self.translation_context.style,
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )

@@ -252,7 +252,7 @@ def _memory(value: object) -> int:
     if value is None or (isinstance(value, int) and value <= SMALL):
         return 0  # CPython keeps a single object of each
     if isinstance(value, dict):
-        return getsizeof(value) + sum(map(memory, value)) + sum(map(memory, value.values()))
+        return getsizeof(value) + sum(map(memory, value)) + sum(map(_memory, value.values()))
     if isinstance(value, tuple):
         return getsizeof(value) + sum(map(memory, value))
     if isinstance(value, Timing):

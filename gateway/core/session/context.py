@@ -14,7 +14,8 @@ from gateway.core.replication.replica import AnyRoom
 from gateway.core.session.audio_stream import SpeechService
 from gateway.core.session.catch_up import Defer
 from gateway.limits import Limits
-from gateway.protocol.messages import VERSION, LimitsInfo, Resumed, Welcome
+from gateway.protocol.fields import LimitsInfo, RoomSettings
+from gateway.protocol.messages import VERSION, Resumed, Welcome
 
 
 class SessionContext(msgspec.Struct, frozen=True):
@@ -40,6 +41,7 @@ class SessionContext(msgspec.Struct, frozen=True):
         seq: int,
         *,
         token: str | None,
+        settings: RoomSettings | None,
         resumed: Resumed | None,
         hint: str | None,
     ) -> Welcome:
@@ -47,6 +49,7 @@ class SessionContext(msgspec.Struct, frozen=True):
 
         :param seq: number of the last event before those that follow
         :param token: with which another socket can continue the session
+        :param settings: those of the room, for somebody who may change them
         """
         limits = self.limits
         return Welcome(
@@ -59,6 +62,7 @@ class SessionContext(msgspec.Struct, frozen=True):
             engine=self.engine,
             languages=self.model.targets,
             impossible=impossible(self.model) or None,
+            glossary=self.model.glossary,
             limits=LimitsInfo(
                 frame=limits.frame,
                 text=limits.text,
@@ -66,6 +70,7 @@ class SessionContext(msgspec.Struct, frozen=True):
                 targets=limits.targets,
                 rate=limits.rate,
             ),
+            settings=settings,
             audio=None if self.speech is None else self.speech.info(),
             resumed=resumed,
             hint=hint,

@@ -160,10 +160,17 @@ class Session:
             )
         self.room.join(self.member, now)
         seq, resumed, recent = self.reader.start(self._known(langs), since)
-        self.outbox.send(
-            self._context.welcome(self.id, self.room, seq, token=token, resumed=resumed, hint=hint),
-            now,
+        may_change = self.member.role is not Role.VIEW
+        welcome = self._context.welcome(
+            self.id,
+            self.room,
+            seq,
+            token=token,
+            settings=self.room.translation_context.settings() if may_change else None,
+            resumed=resumed,
+            hint=hint,
         )
+        self.outbox.send(welcome, now)
         if self.room.degraded is not None:
             self.outbox.send(self.room.degraded, now)
         for envelope in recent:

@@ -26,6 +26,7 @@ class PairTable:
     ) -> None:
         self.name = ", ".join(dict.fromkeys(model.name for model in models))
         self.pivot = pivot
+        self.glossary = all(model.glossary for model in models)
         self._ask = direct
         self._direct: dict[tuple[str, str], bool] = {}
         sources = tuple(dict.fromkeys(tag for model in models for tag in model.sources))

@@ -237,6 +237,11 @@ class Profile(
         return True
 
     @property
+    def glossary(self) -> bool:
+        """True if the prompt has a place for the terms of a glossary."""
+        return any("{glossary}" in block.text for block in self.system + self.template)
+
+    @property
     def pivot(self) -> None:
         """A single model has no pivot, see `gateway.engines.base.language_pairs`."""
         return None

@@ -200,7 +200,12 @@ def _rows(profile: Model) -> object:
         }
         for tag, targets in directions(profile).items()
     ]
-    return {"model": profile.name, "pivot": profile.pivot, "languages": rows}
+    return {
+        "model": profile.name,
+        "pivot": profile.pivot,
+        "glossary": profile.glossary,
+        "languages": rows,
+    }
 
 
 async def language_list(request: Request, make: Callable[[Model], object]) -> Response:

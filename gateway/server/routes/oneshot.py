@@ -17,6 +17,7 @@ from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.base.validation import AUTO
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.errors import ClientFault, EngineFault, ErrorCode
+from gateway.protocol.fields import Translations
 from gateway.protocol.messages import (
     Cancelled,
     ClientMessage,
@@ -48,7 +49,7 @@ class OneShotRequest(msgspec.Struct, frozen=True):
     ``target``   BCP 47 tag
     ``sample``   text that is probably in the same language, for the detection of a short text
     ``context``  what the meeting is about, for the model
-    ``glossary`` translations of terms
+    ``glossary`` translations of terms, see `Set`
     ``live``     whether growing captions are reported, and not only final ones
     ``html``     whether the text is HTML, of which only the texts are translated
     """
@@ -58,7 +59,7 @@ class OneShotRequest(msgspec.Struct, frozen=True):
     target: str
     sample: str = ""
     context: str | None = None
-    glossary: dict[str, str] | None = None
+    glossary: Translations | None = None
     live: bool = False
     html: bool = False
 

@@ -106,6 +106,17 @@ def test_settings_are_made_uniform_and_terms_of_which_nothing_is_left_are_gone()
     assert validation.cleaned(Set(style="formal")) == Set(style="formal")
 
 
+def test_the_translations_of_a_term_have_uniform_tags_and_texts() -> None:
+    change = Set(glossary={"a": {"DE_at": " b\n", "fr": "\u200b"}, "c": {"ja": " "}})
+    assert validation.cleaned(change) == Set(glossary={"a": {"de-AT": "b"}})
+
+
+def test_a_translation_of_a_term_into_no_language_is_refused() -> None:
+    with pytest.raises(ClientFault) as raised:
+        validation.cleaned(Set(glossary={"a": {"no language": "b"}}))
+    assert raised.value.code is ErrorCode.LANG_UNSUPPORTED
+
+
 def test_impossible_pairs_are_listed_by_source_without_those_of_one_language() -> None:
     pairs = (("en", "de"), ("zh", "en"), ("en", "zh-Hant"))
     langs = ("en", "de", "zh", "zh-Hant")

@@ -177,6 +177,18 @@ def test_a_final_is_finished_with_its_flags_and_one_for_terms_that_are_missing()
     assert said.captions["de"].flags == ("numbers", MISSED)
 
 
+def test_each_language_is_told_its_own_translation_of_a_term_and_checked_for_it() -> None:
+    desk = Desk()
+    terms = {"sprint": {"de": "Etappe", "fr": "itération"}}
+    desk.captioner.translation_context.glossary = Glossary(terms)
+    said = utterance("the sprint ends")
+    for job in desk.translate(said, "de", "fr"):
+        assert job.glossary == (("sprint", terms["sprint"][job.target]),)
+        desk.end(job, "die Etappe")
+    assert said.captions["de"].flags == ()
+    assert said.captions["fr"].flags == (MISSED,)
+
+
 def test_a_final_that_has_its_terms_is_not_flagged() -> None:
     desk = Desk()
     desk.captioner.translation_context.glossary = Glossary({"sprint": "Sprint"})
@@ -333,6 +345,7 @@ class Bridge:
     name = "bridge"
     sources = targets = ("de", "en", "fr", "ja")
     pivot = "en"
+    glossary = True
 
     def supports(self, source: str, target: str) -> bool:
         return source != target

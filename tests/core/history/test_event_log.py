@@ -59,6 +59,9 @@ def test_the_cost_of_an_event_counts_each_of_its_parts() -> None:
     glossary = {"a" * 50: "ü" * 60}
     parts = getsizeof(glossary) + memory("a" * 50) + memory("ü" * 60)
     assert cost(Settings(seq=1, version=1, glossary=glossary)) == cost(plain) + parts
+    by_tag = {"de": "ü" * 60}
+    parts += getsizeof(by_tag) + memory("de")
+    assert cost(Settings(seq=1, version=1, glossary={"a" * 50: by_tag})) == cost(plain) + parts
     # CPython keeps a single object of each integer up to 256.
     assert cost(Settings(seq=256, version=1)) == cost(plain)
     assert cost(Settings(seq=257, version=1)) == cost(plain) + getsizeof(257)

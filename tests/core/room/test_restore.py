@@ -151,7 +151,7 @@ def test_settings_are_those_of_the_last_version() -> None:
     restored = again(room)
     brief = restored.room.captioner.translation_context
     assert (brief.version, brief.topic, brief.style) == (3, "a review", None)
-    assert brief.terms("the Sprint of Ada and Bob") == (
+    assert brief.terms("the Sprint of Ada and Bob", "de") == (
         ("sprint", "Sprint"),
         ("Bob", "Bob"),
         ("Ada", "Ada"),
@@ -196,7 +196,7 @@ def test_settings_that_the_log_has_lost_are_told_beside_it() -> None:
     room.room.log.settings = Settings(seq=1, version=7, context="a review", glossary={"a": "A"})
     restore.settings(room.room.log, made)
     assert (made.version, made.topic, made.style) == (7, "a review", "informal")
-    assert made.terms("a b") == (("a", "A"),)
+    assert made.terms("a b", "de") == (("a", "A"),)
 
 
 def test_a_cancel_of_an_unfinished_utterance_does_not_concern_the_next_of_its_id() -> None:
@@ -273,7 +273,7 @@ def test_settings_that_a_later_change_does_not_name_stay() -> None:
     peer.send("set", speaker="Ada")
     context = again(room).room.captioner.translation_context
     assert (context.style, context.topic, context.version) == ("formal", "a court", 2)
-    assert context.terms("a") == (("a", "b"),)
+    assert context.terms("a", "de") == (("a", "b"),)
     assert list(context.names) == ["Ada"]
 
 

@@ -10,9 +10,11 @@ import pytest
 from gateway.auth.permissions import Role
 from gateway.core.base.validation import Detect, clean, usual
 from gateway.engines.profiles import Profile
+from gateway.engines.profiles.profile import TemplateBlock
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
+from gateway.protocol.fields import RoomSettings
 from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
     Degraded,
@@ -70,6 +72,24 @@ def test_the_welcome_lists_the_pairs_that_are_impossible() -> None:
     welcome = one(Welcome, Meeting(model=model).enter("de", greeted=False).events())
     assert welcome.impossible == {"de": ("fr",)}
     assert one(Welcome, Meeting().enter("de", greeted=False).events()).impossible is None
+
+
+def test_those_who_may_change_settings_are_welcomed_with_the_present_ones() -> None:
+    meeting = Meeting()
+    glossary = {"sprint": {"de": "Etappe"}}
+    meeting.enter().send("set", context="a stand-up", glossary=glossary)
+    speaker = meeting.enter("de", role=Role.SPEAK, greeted=False)
+    reader = meeting.enter("de", role=Role.VIEW, greeted=False)
+    settings = one(Welcome, speaker.events()).settings
+    assert settings == RoomSettings(version=1, context="a stand-up", glossary=glossary)
+    assert one(Welcome, reader.events()).settings is None
+
+
+def test_the_welcome_tells_whether_the_model_is_told_the_glossary() -> None:
+    told = Profile(name="told", kind="raw", template=(TemplateBlock("{glossary}{text}"),))
+    for model, expected in ((told, True), (Profile(name="plain", kind="raw"), False)):
+        welcome = one(Welcome, Meeting(model=model).enter(greeted=False).events())
+        assert welcome.glossary is expected
 
 
 def test_a_language_in_the_address_that_does_not_exist_is_named_after_the_welcome() -> None:

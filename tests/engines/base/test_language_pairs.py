@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.engines.base.language_pairs import PairTable
 from gateway.engines.profiles import Profile
+from gateway.engines.profiles.profile import TemplateBlock
 from gateway.errors import ClientFault, ErrorCode
 
 
@@ -28,6 +30,12 @@ def test_languages_of_all_models_are_listed_once_in_their_order() -> None:
     both = table(GERMAN, FRENCH)
     assert (both.sources, both.targets) == (("de", "en", "fr"), ("en", "de", "fr"))
     assert both.name == "de+en, fr+en"
+
+
+def test_models_together_are_told_a_glossary_if_each_of_them_is() -> None:
+    told = replace(FRENCH, template=(TemplateBlock("{glossary}{text}"),))
+    assert table(told).glossary
+    assert not table(GERMAN, told).glossary
 
 
 def test_a_pair_without_a_model_of_its_own_takes_the_pivot() -> None:

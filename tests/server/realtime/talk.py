@@ -8,10 +8,10 @@ from typing import Any
 
 from gateway.errors import ClientFault
 from gateway.protocol.audio import AudioState, HeardSpeech
+from gateway.protocol.fields import LimitsInfo
 from gateway.protocol.messages import (
     AskStats,
     ClientMessage,
-    LimitsInfo,
     ServerMessage,
     Stats,
     Welcome,

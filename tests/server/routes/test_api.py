@@ -188,7 +188,7 @@ async def test_glossary_and_context_reach_the_engine() -> None:
     seen = []
     engine = ScriptedEngine(fault=lambda job, _: seen.append(job))
     async with browse(engine) as (client, _):
-        glossary = {"morning": "Vormittag", "evening": "Abend"}
+        glossary = {"morning": {"de": "Vormittag", "fr": "matin"}, "evening": "Abend"}
         body = ask(context="A stand-up.", glossary=glossary)
         assert (await client.post("/v1/translate", json=body)).status_code == 200
         assert seen[0].glossary == (("morning", "Vormittag"),)
@@ -197,7 +197,9 @@ async def test_glossary_and_context_reach_the_engine() -> None:
 
 async def test_languages_are_listed_with_their_names_and_targets() -> None:
     async with browse() as (client, _):
-        listed = (await client.get("/v1/languages")).json()["languages"]
+        answer = (await client.get("/v1/languages")).json()
+        assert answer["glossary"] is False  # the prompt of the scripted engine has no place for it
+        listed = answer["languages"]
         german = next(entry for entry in listed if entry["tag"] == "de")
         assert german["name"] == "German" and german["endonym"] == "Deutsch"
         assert "fr" in german["targets"]
