@@ -19,9 +19,10 @@ DEFAULT = gc.get_threshold()
 class Plain(gc_tuning.GarbageCollector):
     """A garbage collector with CPython's own thresholds."""
 
-    def start(self) -> None:
-        super().start()
+    def __enter__(self) -> Plain:
+        super().__enter__()
         gc.set_threshold(*DEFAULT)
+        return self
 
 
 if __name__ == "__main__":
