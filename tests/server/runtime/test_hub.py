@@ -54,6 +54,9 @@ async def test_waiting_jobs_start_as_soon_as_the_engine_has_more_capacity() -> N
         def capacity(self) -> int:
             return 0 if self.substitute else 4
 
+        def serves(self, source: str, target: str) -> bool:
+            return True
+
     engine = Substituting()
     await engine.start()
     hub = Hub(engine, Limits())
