@@ -35,6 +35,8 @@ AREAS = (
     "core/room",
     "core/captions",
     "core/utterances",
+    "core/recognition",
+    "core/replication",
     "core/streaming",
     "core/members",
     "core/delivery",
@@ -43,6 +45,8 @@ AREAS = (
     "auth",
     "text",
     "protocol",
+    "server/openai_api",
+    "server/realtime",
 )
 ALSO = {
     # What becomes of captions is seen in a room, so most of their tests are there.

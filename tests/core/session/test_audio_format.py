@@ -34,6 +34,8 @@ def test_the_format_is_that_of_the_message() -> None:
     asked = Audio(codec="pcm_s16le", rate=44_100)
     assert chosen(asked, CODECS, RATES) == AudioFormat("pcm_s16le", 44_100)
     assert chosen(Audio(codec="opus", rate=1), CODECS, RATES) == AudioFormat("opus", 48_000)
+    for rate in RATES:
+        assert chosen(Audio(codec="pcm_s16le", rate=rate), CODECS, RATES).rate == rate
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.auth.permissions import Permissions
 from gateway.core.recognition.stream import Decisions, Heard
 from gateway.errors import ErrorCode
 from gateway.job import Recognised
@@ -58,6 +59,7 @@ def test_a_client_is_told_at_once_of_speech_that_was_not_recognised_in_time() ->
     while worker.job is not None:
         worker.answer("the rest")
     assert all(event.lost == lost[0] for event in only(AudioState, peer.events()))
+    assert worker.lost == pytest.approx(lost[0], abs=0.001), "it is counted once"
 
 
 def test_time_passes_over_audio_that_was_dropped() -> None:
@@ -84,7 +86,7 @@ def test_the_client_is_told_every_five_seconds_how_much_is_settled() -> None:
     for _ in range(4):
         worker.hush(3.0)
     states = only(AudioState, peer.events())
-    assert [round(state.seconds) for state in states] == [6, 12]
+    assert [state.seconds for state in states] == [5.952, 11.904]
     assert {(state.codec, state.ref) for state in states} == {("pcm_s16le", None)}
 
 
@@ -95,7 +97,18 @@ def test_the_recogniser_is_told_topic_names_and_terms() -> None:
     worker.speak(1.0)
     assert worker.job is not None
     assert (worker.job.prompt, worker.job.hotwords) == ("a stand-up", ("Ada", "Kubernetes"))
-    assert (worker.job.room, worker.job.tenant) == ("meeting", "")
+    assert (worker.job.id, worker.job.room) == ("a1-1", "meeting")
+
+
+def test_a_recognition_uses_the_share_of_the_speakers_tenant() -> None:
+    room = Meeting()
+    service = room.speech = HandService(room)
+    peer = room.enter()
+    peer.session.permissions = Permissions(tenant="acme")
+    peer.send("audio", codec="pcm_s16le")
+    service.workers[0].speak(1.0)
+    job = service.workers[0].job
+    assert job is not None and job.tenant == "acme"
 
 
 def test_an_utterance_that_turns_out_to_be_nothing_is_cancelled() -> None:
@@ -192,7 +205,7 @@ def test_each_utterance_has_the_language_that_it_was_spoken_in() -> None:
 def test_speech_of_an_unknown_language_is_in_the_one_that_its_text_is_detected_in() -> None:
     room = Meeting()
     room.speech = HandService(room)
-    peer = room.enter(detect=lambda text, among=(), /: "de")
+    peer = room.enter(detect=lambda text, among=(), /: "de" if "guten" in text else "en")
     peer.send("audio", codec="pcm_s16le", **{"from": "auto"})
     worker = room.speech.workers[0]
     worker.utter("guten tag", lang="")
@@ -284,3 +297,23 @@ def test_a_growing_text_that_the_room_refuses_is_not_kept() -> None:
     room.scheduler.depth = 100
     worker.stream.retry(room.now)
     assert only(Source, peer.events()) == []
+    heard = Heard(utterance=1, text="good day", lang="en", t0=0.0, t1=1.0, final=True)
+    worker.stream._act(Decisions(heard=(heard,)), room.now)
+    assert one(Source, peer.events()).rev == 2, "as the speaker was shown"
+
+
+def test_to_cancel_what_was_said_before_does_not_stop_what_is_being_said() -> None:
+    room = Meeting()
+    peer, worker = speaking(room, "en")
+    worker.utter("one two")
+    worker.speak(1.0)
+    peer.send("cancel", id="a1-1")
+    assert worker.aborted == 0
+    worker.answer("three four")
+    assert only(HeardSpeech, peer.events())[-1].text == "three four"
+
+
+def test_audio_whose_arrival_is_unknown_has_no_delay() -> None:
+    peer, worker = speaking(Meeting())
+    worker.utter("one two")
+    assert worker.measured == [(2, 0.0)]

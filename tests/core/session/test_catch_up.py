@@ -12,7 +12,7 @@ from gateway.core.session.catch_up import PAGE_BYTES, LogReader
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import ServerMessage, Tick
+from gateway.protocol.messages import ServerMessage, Sync, Tick
 from tests.support.meeting import meeting, names, read
 
 
@@ -128,6 +128,8 @@ def test_a_position_of_another_log_is_answered_with_the_oldest_event_that_is_lef
     assert resumed is not None and not resumed.ok
     assert (seq, resumed.from_, resumed.replayed) == (0, 1, len(recent))
     assert resumed.transcript == "/v1/rooms/meeting/transcript.json"
+    lost = Sync(epoch="another", seq=0)
+    assert behind.reader.sync(lost, behind.meeting.now) == 0.0, "no page of the log was read"
 
 
 def test_a_reader_that_is_up_to_date_or_closed_sends_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from typing import Any
 
@@ -336,3 +337,23 @@ def test_a_session_can_be_read_in_a_log() -> None:
     assert repr(client().session) == (
         "<Session s1 open in meeting, <Outbox open, 0 frames, 0 bytes>>"
     )
+
+
+def test_a_language_is_cancelled_by_any_spelling_of_its_tag() -> None:
+    peer = client("de")
+    peer.say("good", id="x", final=False)
+    assert [one.lang for one in only(Cancelled, peer.send("cancel", id="x", langs=["DE"]))] == [
+        "de"
+    ]
+
+
+def test_a_change_of_state_is_logged_with_session_and_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    peer = client("de")
+    with caplog.at_level(logging.DEBUG, "gateway.session"):
+        peer.session.drain()
+    (record,) = caplog.records
+    assert record.getMessage() == f"{peer.session.id} open -> draining"
+    assert record.__dict__["session"] == peer.session.id
+    assert record.__dict__["room"] == "meeting"
