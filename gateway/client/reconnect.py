@@ -172,7 +172,8 @@ class ReconnectingConnection:
         """Pass an event to the listener."""
         async with self._turn:
             if transport is not self._transport:
-                self._listener.receive_late(event)
+                # Only answers arrive on an earlier socket alone.
+                self._listener.answer(event)
                 return
             # The gateway sends missed events first, and only durable events can be missed.
             replayed = transport.replay > 0 and isinstance(event, DURABLE)

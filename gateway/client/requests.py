@@ -189,18 +189,12 @@ class RequestTracker:
         if replayed and (ref := self._pending.answered_by(event)) is not None:
             self._pending.drop(ref)
             self._resolve(ref, event)
-        if self._answer(event) and fresh:
+        if self.answer(event) and fresh:
             # Waiting here stops the reading of the socket, so that the gateway notices the delay.
             while self._iterated and len(self._events) >= QUEUE:
                 self._taken.clear()
                 await self._taken.wait()
             self._queue(event)
-
-    def receive_late(self, event: ServerMessage) -> None:
-        """Process an event of an earlier socket. Answers arrive only there, other events also on
-        the newest socket.
-        """
-        self._answer(event)
 
     def reconnected(self, whole: bool) -> None:
         """Note that another socket is in use. ``whole``: no event is missing in between."""
@@ -246,7 +240,7 @@ class RequestTracker:
             del self._endings[next(iter(self._endings))]
         self._ended.set()
 
-    def _answer(self, event: ServerMessage) -> bool:
+    def answer(self, event: ServerMessage) -> bool:
         """Resolve the request that an event answers. Return whether to queue the event."""
         ref = getattr(event, "ref", None)
         if isinstance(event, Error) and event.code == "rate":

@@ -71,19 +71,6 @@ class _Turn:
     :param begin: first frame of its audio
     """
 
-    __slots__ = (
-        "answered",
-        "asked",
-        "begin",
-        "end",
-        "hypotheses",
-        "language",
-        "number",
-        "shown",
-        "tries",
-        "voice_end",
-    )
-
     def __init__(self, begin: int, language: LanguageChoice, hypotheses: Hypotheses) -> None:
         self.begin = begin  # of the audio behind the last cut
         self.end: int | None = None  # behind the last frame, once the speech has ended

@@ -10,14 +10,18 @@ decoded; one stream that is heard, and one before it that comes to its end.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from gateway.core.base.validation import AUTO, unsupported
 from gateway.core.session.audio_format import chosen
-from gateway.core.session.audio_stream import AudioListener, AudioStream, SpeechService
+from gateway.core.session.audio_stream import AudioStream, SpeechService
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits, TokenBucket
 from gateway.protocol.audio import Audio
 from gateway.text import languages
+
+if TYPE_CHECKING:
+    from gateway.core.session.session import Session
 
 LEAST_S = 0.002
 """Seconds of audio that the smallest frame counts as. A frame of a browser has 2.7 ms."""
@@ -26,14 +30,13 @@ LEAST_S = 0.002
 class SocketAudio:
     """The audio of a socket that has sent ``audio``.
 
-    :param listener: session of the socket
     :param service: the recogniser; None if the gateway has none
     """
 
     def __init__(
-        self, listener: AudioListener, service: SpeechService | None, limits: Limits, now: float
+        self, session: Session, service: SpeechService | None, limits: Limits, now: float
     ) -> None:
-        self._listener = listener
+        self._session = session
         self._service = service
         self._limits = limits
         self._bucket = TokenBucket(limits.audio_rate, limits.audio_burst, now)
@@ -71,9 +74,9 @@ class SocketAudio:
             if strange:
                 raise unsupported(strange, info.languages)
             langs = tuple(match for match in found.values() if match is not None)
-        stream = AudioStream(self._service, self._listener, format, langs, tags=tags, t0=message.t0)
+        stream = AudioStream(self._service, self._session, format, langs, tags=tags, t0=message.t0)
         self._stream = stream
-        self._listener.outbox.send(stream.state(message.ref), now)
+        self._session.outbox.send(stream.state(message.ref), now)
 
     def end(self, ref: str | None) -> None:
         """End the audio. The client is answered when all of it was heard.
@@ -95,7 +98,7 @@ class SocketAudio:
         except ClientFault as fault:
             if fault.code is not self._dropping:
                 self._dropping = fault.code
-                self._listener.report(fault, now)
+                self._session.report(fault, now)
         else:
             self._dropping = None
 

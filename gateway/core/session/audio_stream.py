@@ -7,20 +7,19 @@ room refuses. Must not know: frames of a socket, limits, codecs, recognisers, ta
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from gateway.auth.permissions import Permissions
 from gateway.core.base.validation import AUTO, clean
-from gateway.core.delivery.outbox import Outbox
-from gateway.core.members.member import Member
 from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
-from gateway.core.replication.replica import AnyRoom
 from gateway.core.session.audio_format import AudioFormat
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Recognised, RecognitionJob
 from gateway.protocol.audio import NONE, AudioInfo, AudioState, HeardSpeech
 from gateway.protocol.messages import Cancel, Say
 from gateway.text import languages
+
+if TYPE_CHECKING:
+    from gateway.core.session.session import Session
 
 PROGRESS_S = 5.0
 """Seconds of settled audio between two reports of progress."""
@@ -79,38 +78,6 @@ class SpeechService(Protocol):
         """Return the worker of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
 
 
-class AudioListener(Protocol):
-    """The one listener of a stream: its session."""
-
-    @property
-    def room(self) -> AnyRoom:
-        """Room that the texts are said in."""
-
-    @property
-    def member(self) -> Member:
-        """Speaker."""
-
-    @property
-    def outbox(self) -> Outbox:
-        """Outbox of the speaker."""
-
-    @property
-    def permissions(self) -> Permissions:
-        """Permissions of the speaker."""
-
-    def say(self, say: Say, now: float) -> None:
-        """Say a text that was heard. Raises `ClientFault`."""
-
-    def spoken(self, tag: str | None, text: str) -> str:
-        """Return the language of a text, of several the likeliest. Raises `ClientFault`."""
-
-    def report(self, fault: ClientFault, now: float, **fields: Any) -> None:
-        """Send an error to the socket."""
-
-    def audio_ended(self, now: float) -> None:
-        """Note that everything was heard."""
-
-
 class AudioStream:
     """Speech in one format, from its first sample on.
 
@@ -124,7 +91,7 @@ class AudioStream:
     def __init__(
         self,
         service: SpeechService,
-        listener: AudioListener,
+        session: Session,
         format: AudioFormat,
         langs: tuple[str, ...],
         *,
@@ -135,10 +102,10 @@ class AudioStream:
         self.tags = tags
         self.over = False
         """True if nothing more will be heard."""
-        self._listener = listener
+        self._session = session
         self._worker = service.open(self)
         self._speech = SpeechStream(
-            self._worker.id, langs, room=listener.room.name, tenant=listener.permissions.tenant
+            self._worker.id, langs, room=session.room.name, tenant=session.permissions.tenant
         )
         self._received = 0.0  # seconds of audio that were accepted
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
@@ -218,7 +185,7 @@ class AudioStream:
     def abandon(self, now: float) -> None:
         """Stop all work after a fault of the gateway, and tell the client."""
         self.close()
-        self._listener.report(
+        self._session.report(
             ClientFault(ErrorCode.INTERNAL, "The audio could not be heard.", "Send `audio` again."),
             now,
         )
@@ -233,7 +200,7 @@ class AudioStream:
         """
         if not self.over:
             self._speech.prompt, self._speech.hotwords = (
-                self._listener.room.translation_context.hints()
+                self._session.room.translation_context.hints()
             )
             self._act(self._speech.feed(pcm, voice), now)
 
@@ -244,7 +211,7 @@ class AudioStream:
             f"A frame is no audio in the codec {self.format.codec}.",
             "It counts as silence.",
         )
-        self._listener.report(fault, now)
+        self._session.report(fault, now)
 
     def drained(self, now: float) -> None:
         """Note that the last frame was decoded."""
@@ -285,7 +252,7 @@ class AudioStream:
             self._worker.lose(lost)
         if lost or (settled - self._told >= PROGRESS_S and not self._ending):
             self._told = settled
-            self._listener.outbox.send(self.state(), now)
+            self._session.outbox.send(self.state(), now)
         self._end_if_heard(now)
 
     def _end_if_heard(self, now: float) -> None:
@@ -295,8 +262,8 @@ class AudioStream:
         if self._speech.idle and not self._owed:
             self.close()
             if self._answer is not None:
-                self._listener.outbox.send(self.state(self._answer[0]), now)
-            self._listener.audio_ended(now)
+                self._session.outbox.send(self.state(self._answer[0]), now)
+            self._session.audio_ended(now)
 
     def _say(self, heard: Heard, now: float) -> None:
         """Say the newest text of an utterance."""
@@ -309,26 +276,26 @@ class AudioStream:
         text = clean(heard.text)
         if not text:
             if heard.final and self._rev:
-                self._listener.room.request(self._listener.member, Cancel(id=id), now)
+                self._session.room.request(self._session.member, Cancel(id=id), now)
             return
         self._rev += 1
         try:
-            lang = self._listener.spoken(self._tag(heard.lang), text)
+            lang = self._session.spoken(self._tag(heard.lang), text)
         except ClientFault as fault:
             if heard.final:
-                self._listener.report(fault, now, id=id)
+                self._session.report(fault, now, id=id)
             return
         if self._rev == 1:
             self._t0 = self._clock(heard.t0)
         rev, t0, t1, final = self._rev, self._t0, self._clock(heard.t1), heard.final
         shown = HeardSpeech(id=id, rev=rev, lang=lang, text=text, t0=t0, t1=t1, final=final)
-        self._listener.outbox.send(shown, now)
+        self._session.outbox.send(shown, now)
         self._offer(Say(id=id, rev=rev, lang=lang, text=text, t0=t0, t1=t1, final=final), now)
 
     def _offer(self, say: Say, now: float) -> None:
         """Say a text in the room. A final one that the room is too busy for is kept."""
         try:
-            self._listener.say(say, now)
+            self._session.say(say, now)
         except ClientFault as fault:
             # The next revision of a growing text takes its place.
             if not say.final:
@@ -336,7 +303,7 @@ class AudioStream:
             if fault.code is ErrorCode.BUSY and len(self._owed) < OWED and not self.over:
                 self._owed.append(say)
             elif fault.code is not ErrorCode.STALE:  # else somebody has cancelled it
-                self._listener.report(fault, now, id=say.id)
+                self._session.report(fault, now, id=say.id)
 
     def _tag(self, lang: str) -> str:
         """Return a language as the client names it, or all that it names."""
