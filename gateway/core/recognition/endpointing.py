@@ -73,6 +73,7 @@ class Endpointer:
         if voice:
             self.voice_end = frame + 1
         if self.state is VoiceState.SILENT:
+            # Counted down and not reset: the first syllable often has a gap of one frame.
             self._onset = self._onset + 1 if voice else max(0, self._onset - 1)
             return self.change(VoiceEvent.BEGIN) if self._onset >= ONSET else None
         if voice:
@@ -85,5 +86,6 @@ class Endpointer:
     def change(self, event: VoiceEvent) -> VoiceEvent:
         """Make a change, and return it."""
         self.state = next_state(VOICE_TRANSITIONS, self.state, event)
+        # Speech that was just ended must begin anew with a full onset.
         self._onset = 0
         return event

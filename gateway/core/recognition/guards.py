@@ -90,11 +90,13 @@ def credible(result: Recognised, voice: float, last_voice: float) -> tuple[Word,
     if result.log_probability < HOPELESS:
         return ()
     words = tuple(word for word in result.words if word.start <= last_voice + LATE)
+    # Before the length is checked, since copies that take no time would count as fast speech.
     words = without_echoes(words)
     if result.compression > REPETITIVE:
         words = without_repetitions(words)
     text = text_of(words)
     plain = " ".join(units.keyed(text, spaced=True)[0])
+    # Recognisers write either apostrophe.
     folded = text.casefold().replace("’", "'")
     if len(text) <= PHANTOM_LENGTH and any(phrase in folded for phrase in PHANTOMS):
         return ()

@@ -64,6 +64,7 @@ class Hypotheses:
 
         :param whole: it covers all speech, unless more follows. `finish` then takes its words
         """
+        # A recogniser that hears nothing for once is no proof that nothing was said.
         fresh = self._fresh(words)
         if fresh:
             now = self._merged(fresh)
@@ -87,6 +88,7 @@ class Hypotheses:
         :param forced: words that are not agreed count too
         """
         words = self._shown if forced else self._shown[: self.agreed]
+        # A forced cut in the first half would be followed by another one at once.
         least = (self._cut + until) / 2 if forced else self._cut
         fits = [n for n, word in enumerate(words, 1) if least < word.end <= until]
         ends = [n for n in fits if is_sentence_end(words[n - 1].text)]
@@ -98,6 +100,7 @@ class Hypotheses:
         """Settle the first ``count`` words behind the cut, and return the time of the new cut."""
         after = self._shown[count - 1].end
         if count < len(self._shown):
+            # In the middle of the gap, so that neither word loses its edge.
             after = (after + max(after, self._shown[count].start)) / 2
         self._move(count, after)
         self.agreed = max(0, self.agreed - count)

@@ -56,6 +56,7 @@ class LanguageChoice:
             return False
         self._count = self._count + 1 if lang == self._detected and seconds >= ENOUGH else 1
         self._detected, self._probability = lang, probability
+        # Most speakers go on in their language, so little proof is needed for it, at any length.
         if self._last and languages.same(lang, self._last):
             believed = probability >= STAY
         else:

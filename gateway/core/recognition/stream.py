@@ -154,6 +154,7 @@ class SpeechStream:
         Raises `ValueError` if the probabilities are not as many as the frames.
         """
         pcm = self._rest + pcm if self._rest else pcm
+        # Packets of audio and frames of the detector have different lengths.
         whole = len(pcm) // FRAME_BYTES
         if len(voice) != whole:
             raise ValueError(f"{whole} frames have {len(voice)} probabilities of voice")
@@ -174,6 +175,7 @@ class SpeechStream:
         """Take notice that the job has failed."""
         turn, _, _ = self._answered()
         if turn is not None:
+            # While somebody speaks, the next hypothesis covers the same audio anyway.
             turn.tries += turn.end is not None
         return self._decide()
 
@@ -200,6 +202,7 @@ class SpeechStream:
                     msgspec.structs.replace(turn.shown, text="", words=(), final=True)
                 )
         self._turns.clear()
+        # The last text was withdrawn too, perhaps, and must not come back through a prompt.
         self._said = ""
         return self._decide()
 
@@ -209,6 +212,7 @@ class SpeechStream:
         """Process one frame."""
         voice = self._endpointer.is_voice(probability)
         number = self._audio.end
+        # Kept before anything is decided, since the speech may begin before this frame.
         self._audio.append(frame, voice)
         event = self._endpointer.add(number, voice)
         if event is VoiceEvent.BEGIN:
@@ -217,11 +221,13 @@ class SpeechStream:
             self._close()
         if self._audio.end - self._audio.begin > frames(self.timing.backlog):
             self._shed()
+        # In a silence only what may turn out to be the beginning of the next speech is kept.
         if not self._turns:
             self._audio.drop(self._audio.end - frames(self.timing.before))
 
     def _begin(self, begin: int) -> None:
         """Begin an utterance with its first frame."""
+        # Audio is in one utterance only, or its words would be shown twice.
         begin = max(begin, self._closed, self._audio.begin)
         language = LanguageChoice(self.langs, self._lang)
         self._turns.append(_Turn(begin, language, Hypotheses(seconds(begin))))
@@ -237,6 +243,7 @@ class SpeechStream:
         turn = self._turns[-1]
         turn.end = self._closed = self._audio.end
         turn.voice_end = self._endpointer.voice_end
+        # A cough that was shown as a word has to end as an utterance.
         if not turn.hypotheses.words and self._is_noise(turn):
             self._remove(turn)
 
@@ -247,6 +254,7 @@ class SpeechStream:
     def _shed(self) -> None:
         """End the oldest utterance with what it has, because too much audio waits."""
         turn = self._turns[0]
+        # Read before `_finish`, which forgets the utterance.
         unfinished = turn.end is None
         self._finish(turn)
         if unfinished:  # the speech goes on as another utterance
@@ -267,6 +275,7 @@ class SpeechStream:
             if job is not None or turn.end is None or self._asked is not None:
                 break
             self._finish(turn)
+        # A caller has to be told each text once, in whatever call it was decided.
         heard, self._heard = tuple(self._heard), []
         return Decisions(job, heard)
 
@@ -279,6 +288,8 @@ class SpeechStream:
         turn, begin, end, final = asked
         silent = turn.end is not None or self._endpointer.state is VoiceState.PAUSING
         longest = end - begin >= frames(self.timing.longest)
+        # A final job has all words already, and one of the greatest length could have no more
+        # audio.
         replaceable = turn is self._turns[0] and not (final or longest)
         return replaceable and silent and end < self._enough(turn)
 
@@ -296,6 +307,7 @@ class SpeechStream:
         silent = until - self._endpointer.voice_end
         enough = self._enough(turn)
         pausing = turn.end is None and self._endpointer.state is VoiceState.PAUSING
+        # All that was said before the pause is known, so its last mark can be trusted.
         if pausing and turn.answered >= enough:
             self._end_early(turn, silent)
         if turn.end is not None:
@@ -309,6 +321,7 @@ class SpeechStream:
             due = not silent and until - turn.asked >= frames(self.timing.step)
         if not due:
             return None
+        # Whisper reads 30 s at most; the rest of a longer speech is for the next job.
         limit = turn.begin + frames(self.timing.longest)
         whole = pausing or turn.end is not None
         return self._job(turn, min(until, limit), final=whole and until <= limit)
@@ -321,6 +334,7 @@ class SpeechStream:
         # The utterance before tells style, names and topic, unless it was in another language.
         if not before and turn.language.decided in ("", self._lang):
             before = self._said
+        # The end of the text is what the next words continue.
         before = before[-PROMPT:]
         return RecognitionJob(
             id=f"{self.id}-{next(self._jobs)}",
@@ -367,6 +381,7 @@ class SpeechStream:
         if not (believed or (ended and turn.language.settle())):
             turn.tries += turn.end is not None
             return
+        # Only now: words in a language that is in doubt are asked for again.
         turn.answered = end
         words = self._believed(recognised, begin, end)
         turn.hypotheses.add(words, whole=whole)
@@ -404,12 +419,14 @@ class SpeechStream:
         length, hypotheses = end - turn.begin, turn.hypotheses
         if length <= frames(self.timing.window):
             return
+        # Beyond this length every further hypothesis would lose its beginning.
         forced = length >= frames(self.timing.longest)
         until = seconds(end) - MARGIN
         place = hypotheses.place(until, forced=forced)
         if place:
             cut = frames(hypotheses.settle(place))
         elif forced:
+            # No word was heard in all this audio, so it is given up, except for its end.
             cut = frames(until)
             hypotheses.skip(until)
         else:
@@ -425,6 +442,7 @@ class SpeechStream:
         rest = _Turn(turn.begin, language, turn.hypotheses.split())
         rest.end, rest.voice_end = turn.end, turn.voice_end
         rest.asked, rest.answered = turn.asked, turn.answered
+        # In its place before anything is reported, since the rest has the later words.
         self._turns[0] = rest
         self._say(turn, final=True)
         self._show(rest)
@@ -436,6 +454,7 @@ class SpeechStream:
 
     def _finish(self, turn: _Turn) -> None:
         """End the oldest utterance with the words that it has."""
+        # Speech that no result covers is lost: an operator sees a recogniser that is too slow.
         if turn.answered < self._enough(turn):
             self._lost += self._audio.voiced(turn.answered, self._until(turn))
         self._remove(turn)

@@ -57,6 +57,8 @@ class SocketAudio:
 
         :param tags: languages of the speaker, normalised, or `AUTO`
         """
+        # The audio before is ended even if this request fails: its format may not be right any
+        # more.
         self._finish(None)
         self._dropping = None
         if self._service is None:
@@ -74,6 +76,7 @@ class SocketAudio:
             if strange:
                 raise unsupported(strange, info.languages)
             langs = tuple(match for match in found.values() if match is not None)
+        # Opened last, because a stream takes a place in the recogniser.
         stream = AudioStream(self._service, self._session, format, langs, tags=tags, t0=message.t0)
         self._stream = stream
         self._session.outbox.send(stream.state(message.ref), now)
@@ -96,6 +99,7 @@ class SocketAudio:
         try:
             self._accept(frame, now)
         except ClientFault as fault:
+            # A client that sends fifty frames a second needs one error, not fifty.
             if fault.code is not self._dropping:
                 self._dropping = fault.code
                 self._session.report(fault, now)
@@ -149,6 +153,7 @@ class SocketAudio:
         if not wait and stream.waiting > self._limits.audio_burst:
             wait = 1.0
         if wait:
+            # Times of later words stay those of the speaker, although this audio is missing.
             stream.skip(seconds)
             raise ClientFault(
                 ErrorCode.AUDIO_TOO_FAST,

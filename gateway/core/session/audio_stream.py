@@ -142,6 +142,7 @@ class AudioStream:
     def feed(self, frame: bytes, seconds: float, now: float) -> None:
         """Accept a frame."""
         self._received += seconds
+        # One entry for each frame of 2.7 ms would be more than the measurement is worth.
         if not self._arrivals or self._received - self._arrivals[-1][0] >= STEP_S:
             self._arrivals.append((self._received, now))
         self._worker.feed(frame, seconds)
@@ -149,6 +150,7 @@ class AudioStream:
     def skip(self, seconds: float) -> None:
         """Let time pass over audio that was dropped."""
         begin, clock = self._offsets[-1]
+        # Frames dropped in a row make one gap.
         if begin == self._received:
             self._offsets[-1] = (begin, clock + seconds)
         else:
@@ -171,6 +173,7 @@ class AudioStream:
 
     def cut(self, now: float) -> None:
         """End every utterance with the words that were heard: the socket is lost."""
+        # First, because a job that ends now must not be asked for again.
         self.close()
         for heard in self._speech.stop().heard:
             self._say(heard, now)
@@ -199,6 +202,7 @@ class AudioStream:
         :param voice: probability of voice in each of its frames, see `SpeechStream.feed`
         """
         if not self.over:
+            # At every call, since the settings of the room may have changed.
             self._speech.prompt, self._speech.hotwords = (
                 self._session.room.translation_context.hints()
             )
@@ -230,6 +234,7 @@ class AudioStream:
 
     def retry(self, now: float) -> None:
         """Say again the final texts that the room had no time for."""
+        # So many and no more: a text that is refused again goes back to the end of the queue.
         for _ in range(len(self._owed)):
             self._offer(self._owed.popleft(), now)
         self._end_if_heard(now)
@@ -272,9 +277,11 @@ class AudioStream:
         id = f"{self._worker.id}-{heard.utterance}"
         self._growing = None if heard.final else id
         if heard.final:
+            # Only final texts: growing ones are shown before their last word is complete.
             self._worker.measure(len(heard.words), self._delay(heard.t1, now))
         text = clean(heard.text)
         if not text:
+            # A text that nobody has seen needs no cancel.
             if heard.final and self._rev:
                 self._session.room.request(self._session.member, Cancel(id=id), now)
             return
@@ -282,6 +289,7 @@ class AudioStream:
         try:
             lang = self._session.spoken(self._tag(heard.lang), text)
         except ClientFault as fault:
+            # The language of growing text may still change, so it is no fault yet.
             if heard.final:
                 self._session.report(fault, now, id=id)
             return

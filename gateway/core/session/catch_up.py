@@ -50,6 +50,7 @@ class LogReader:
         log, view = self.room.log, self.room.log_view
         # If the log reaches back it is sent from there; else the newest events have to do.
         if since is not None and log.reaches(*since):
+            # From here on the member is sent durable events from the log alone, in order.
             self.member.catch_up = CatchUp(since.seq)
             replayed = view.count(langs, since.seq)
             return since.seq, Resumed(ok=True, replayed=replayed), []
@@ -88,6 +89,7 @@ class LogReader:
         for envelope in recent:
             outbox.push(envelope, now)
         pages = (log.seq - seq) / PAGE if resumed.ok else 0.0
+        # The client begins anew with these events, and `advance` shows it what is in flight.
         if not resumed.ok:
             member.catch_up = CatchUp(log.seq)
         self.advance(now)
@@ -104,6 +106,7 @@ class LogReader:
             return
         catch_up.due = True  # the outbox may run empty meanwhile, and must not ask for a page
         outbox.refill = self._ask
+        # A page at a time, because a log of two hours must not stop all other sockets.
         missed = self.room.log_view.missed(member.langs, catch_up.cursor, PAGE)
         # The log may drop events while a slow reader catches up; a gap must not go unnoticed.
         if missed is None:
@@ -113,6 +116,7 @@ class LogReader:
             )
             return
         for seq, envelopes in missed:
+            # New events for this member need room beside the old ones.
             if outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
                 break
             catch_up.cursor = seq

@@ -124,6 +124,7 @@ class Account:
                     f"This key's tenant may begin {quota.minute} utterances a minute.",
                     retry_ms=math.ceil(wait * 1000),
                 )
+            # Only what this gateway has admitted is reported: the others charge it to themselves.
             self._begun += 1
 
     def begun_elsewhere(self, count: int) -> None:
@@ -171,6 +172,7 @@ class TenantUsage:
     def enter(self, member: Member, permissions: Permissions) -> Account | None:
         """Add a new socket; return the account that it uses, if its usage is counted."""
         tenant = permissions.tenant
+        # A gateway without keys has one tenant, whose usage nobody asks for.
         if not tenant and permissions.quota == FREE:
             return None
         account = self.accounts.get(tenant)

@@ -158,6 +158,7 @@ class Session:
                 "This socket reads no language yet: connect with ?to=de,fr "
                 'or send {"type":"want","langs":["de","fr"]}.'
             )
+        # Before the log is read, so that no event falls between the two.
         self.room.join(self.member, now)
         seq, resumed, recent = self.reader.start(self._known(langs), since)
         may_change = self.member.role is not Role.VIEW
@@ -257,6 +258,7 @@ class Session:
         if audio is not None and isinstance(frame, bytes):
             audio.receive(frame, now)
             return
+        # Charged before the frame is read: an unreadable one costs as much.
         wait = self._bucket.take(now)
         if wait:
             why = f"More than {limits.rate:g} frames a second; it was not read."
@@ -297,7 +299,10 @@ class Session:
             case Cancel():
                 langs = message.langs
                 if langs is not None:
+                    # Any tag can be cancelled, known or not, because a client may clean up blindly.
                     langs = validation.named(langs, self._context.limits.targets)
+                # One language of spoken text is stopped like that of typed text; the speech goes
+                # on.
                 if self._audio is not None and not langs:
                     self._audio.cancel(message.id)
                 self._request(replace(message, langs=langs), now)
@@ -316,6 +321,7 @@ class Session:
             case Get():
                 self._request(message, now)
             case Sync():
+                # A client that asks for the whole log again and again reaches its rate.
                 self._bucket.spend(self.reader.sync(message, now))
             case Auth():
                 self._authenticate(message, now)
@@ -324,6 +330,7 @@ class Session:
             case AskHelp():
                 self.outbox.send(Help(types=HELP, ref=message.ref), now)
             case Bye():  # pragma: no branch: there is no other
+                # The first one is answered, with its `ref`.
                 self._bye = self._bye or message
                 if self._audio is not None:
                     self._audio.finish()
@@ -339,6 +346,7 @@ class Session:
         return self._audio is not None and not self._audio.idle
 
     def _leave(self, bye: Bye, now: float) -> None:
+        # What was said before `bye` is still recognised; `audio_ended` calls again.
         if not self.hearing:
             self._move(SessionEvent.BYE)
             self._request(bye, now)
@@ -360,6 +368,7 @@ class Session:
             raise closing()
         text = validation.said(say.text, self._context.limits.text)
         lang = self.spoken(say.lang, text)
+        # A relay names the speaker of each text, everybody else names themselves once.
         speaker = validation.clean(say.speaker or "") or self.member.speaker
         self._request(replace(say, speaker=speaker, text=text, lang=lang), now)
         self.sayings += 1
@@ -388,6 +397,7 @@ class Session:
 
     def _want(self, want: Want, now: float) -> None:
         langs, fault = self._readable(want.langs)
+        # A request whose languages are all unknown leaves the present ones as they are.
         if fault is None or langs:
             self.room.want(self.member, langs, want.view, now, most=want.backfill)
         if fault is not None:
