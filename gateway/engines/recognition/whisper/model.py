@@ -40,6 +40,25 @@ _HALF = 223
 """Tokens of a prompt: half the context of the decoder, less one."""
 
 
+def _load_fault(model: str, exc: Exception, *, download: bool) -> EngineFault:
+    """Return the fault of a model that was not found or could not be read.
+
+    :param download: whether it was to be downloaded
+    """
+    # CTranslate2 raises RuntimeError for files that it cannot read. All else is about finding them.
+    what = ""
+    if isinstance(exc, RuntimeError):
+        why = "it is broken"
+    elif download:
+        why = "it could not be downloaded"
+    else:
+        why, what = "it is not on this machine", ", or allow the download: --recogniser-download"
+    return EngineFault(
+        f"The Whisper model {model} cannot be loaded: {why} ({type(exc).__name__}). Name the"
+        f" directory of a model in CTranslate2's form with --recogniser-model{what}."
+    )
+
+
 class WhisperModel:
     """A loaded model. `recognise` may be called in several threads at once.
 
@@ -82,10 +101,7 @@ class WhisperModel:
                 local_files_only=not download,
             )
         except Exception as exc:
-            raise EngineFault(
-                f"The Whisper model {model} cannot be loaded: {type(exc).__name__}. Name the"
-                " directory of a model in CTranslate2's form."
-            ) from exc
+            raise _load_fault(model, exc, download=download and not path.is_dir()) from exc
         self._codes: dict[str, str] = {}
         for code in self._whisper.supported_languages:
             try:

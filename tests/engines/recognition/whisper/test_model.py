@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.engines.recognition.whisper.model import WhisperModel
-from gateway.errors import EngineGone, JobFault
+from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import RecognitionJob
 from tests.support import speech_audio
 
@@ -69,6 +69,27 @@ def test_a_model_computes_in_eight_bits_on_a_cpu_whatever_its_file_has(
     WhisperModel("any", device=device, compute_type="float32")
     assert (seen[0]["device"], seen[0]["compute_type"]) == chosen
     assert seen[1]["compute_type"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("error", "download", "said"),
+    [
+        (FileNotFoundError, True, r"it could not be downloaded \(FileNotFoundError\)"),
+        (FileNotFoundError, False, "it is not on this machine .* --recogniser-download"),
+        (RuntimeError, True, "it is broken"),
+    ],
+)
+def test_a_model_that_is_not_found_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception], download: bool, said: str
+) -> None:
+    def fail(*args: Any, **options: Any) -> None:
+        raise error("A long text of a library.\nOn many lines.")
+
+    monkeypatch.setattr("faster_whisper.WhisperModel", fail)
+    with pytest.raises(EngineFault, match=f"model small cannot be loaded: {said}") as raised:
+        WhisperModel("small", download=download)
+    assert "Name the directory of a model in CTranslate2's form" in str(raised.value)
+    assert "library" not in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_job_that_nobody_waits_for_ends_after_its_present_step() -> None:
