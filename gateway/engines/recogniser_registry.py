@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from gateway.engines.recognition.base import Recogniser
+from gateway.engines.recognition.base import NEEDS_PACKAGE, Recogniser
 from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 from gateway.errors import EngineFault
 
@@ -89,7 +89,7 @@ def _whisper(options: RecogniserOptions) -> Recogniser:
     from gateway.engines.recognition.whisper.recogniser import WhisperRecogniser
 
     if importlib.util.find_spec("faster_whisper") is None:
-        raise EngineFault("Speech needs faster-whisper: pip install 'caption-gateway[speech]'.")
+        raise EngineFault(NEEDS_PACKAGE)
     model, workers = options.model, options.workers or 1
     if model is None:
         raise EngineFault(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Literal
@@ -32,14 +31,13 @@ from gateway.engines.openai.completions import (
     error_status,
     request_body,
 )
+from gateway.engines.openai.server import ModelServer
 from gateway.engines.openai.sessions import RouterSessions
 from gateway.engines.profiles import Profile, match
-from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
+from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import Chunk, Job
 
 logger = logging.getLogger(__name__)
-# At DEBUG this logger writes the headers of responses, in which a server may quote the text.
-logging.getLogger("httpcore2").setLevel(logging.WARNING)
 
 CAPACITY = 16
 """Default number of jobs at once, as ``max_num_seqs`` of the vLLM engine here."""
@@ -47,25 +45,15 @@ CAPACITY = 16
 OPEN_FACTOR = 4
 """A job is refused if this many times ``capacity`` are open. Bounds sockets and memory."""
 
-CONNECT_TIMEOUT = 3.0
-"""Seconds to open a connection. A model server in the same network answers in milliseconds."""
-
 READ_TIMEOUT = 20.0
 """Seconds between two pieces of a response. The first wait includes the server's own queue."""
 
 DRAIN_TIMEOUT = 0.5
 """Seconds to wait for the end of a response after its text is complete, to reuse the connection."""
 
-KEEPALIVE_TIMEOUT = 3.0
-"""Seconds for which an idle connection is kept. They are fewer than the 5 s of uvicorn, which runs
-most servers, so that a request is never sent on a connection that the server is closing."""
-
 OUTPUT_LIMIT = 1 << 16
 """Most characters of one response: a bound of memory. The guards reject far shorter outputs as too
 long for a translation."""
-
-REFUSAL_STATUSES = (400, 413, 422)
-"""Statuses with which a server refuses one text, for example because it is too long."""
 
 KNOWN_REASONS = ("abort", "error", "function_call", "tool_calls")
 """Finish reasons that may be quoted in a message. Any other might contain private text."""
@@ -119,10 +107,8 @@ class CompletionReply:
 class OpenAIEngine(PullEngine):
     """An `Engine` that translates through an OpenAI-compatible server.
 
-    :param url: address of the server, with or without ``/v1``. Proxies named in the environment are
-        used
+    :param url: see `ModelServer`, also for ``api_key``
     :param model: the server's name of the model; None if it has only one
-    :param api_key: sent as bearer token, and never logged
     :param profile: how to prompt the model; None chooses one by the name of the model
     :param api: ``chat`` has the server apply its chat template, ``completions`` sends the prompt as
         text, ``auto`` is ``chat`` for chat profiles
@@ -146,31 +132,27 @@ class OpenAIEngine(PullEngine):
         vllm_extras: bool | None = None,
         read_timeout: float = READ_TIMEOUT,
     ) -> None:
-        base = api_url(url)
+        self._server = ModelServer(
+            url,
+            api_key,
+            key_setting="openai_api_key",
+            capacity=capacity,
+            # Two more, for `start` and for the end of sessions, so that no job waits for one.
+            connections=OPEN_FACTOR * capacity + 2,
+            read_timeout=read_timeout,
+            headers={
+                "Accept": "text/event-stream, application/json",
+                "Accept-Encoding": "identity",
+            },
+        )
         super().__init__("openai", profile or match(model or ""), capacity)
-        # For messages and logs, so without the user name and password that a url may contain.
-        self._address = f"{base.scheme}://{base.netloc.decode()}{base.path}"
-        self._api_key = clean_key(api_key)
         self._set_model(model)
         self._given_profile = profile
         self._api = api
         self._vllm_extras = vllm_extras
         self._vllm_fields = bool(vllm_extras)
         self._read_timeout = read_timeout
-        headers = {"Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        self._client = httpx2.AsyncClient(
-            base_url=base,
-            headers=headers,
-            timeout=httpx2.Timeout(read_timeout, connect=CONNECT_TIMEOUT, pool=CONNECT_TIMEOUT),
-            limits=httpx2.Limits(
-                # Two more, for `start` and for the end of sessions, so that no job waits for one.
-                max_connections=OPEN_FACTOR * capacity + 2,
-                max_keepalive_connections=capacity,
-                keepalive_expiry=KEEPALIVE_TIMEOUT,
-            ),
-        )
+        self._client = self._server.client
         self._sessions = RouterSessions(self._client)
 
     @property
@@ -192,7 +174,7 @@ class OpenAIEngine(PullEngine):
         logger.info(
             "%s at %s, profile %s, %s, vLLM's fields %s",
             self.name,
-            self._address,
+            self._server.address,
             self._profile.name,
             self._path,
             "on" if self._vllm_fields else "off",
@@ -274,7 +256,7 @@ class OpenAIEngine(PullEngine):
             if reply.finished:
                 return
             if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-                why = f"The model server at {self._address} cannot be reached."
+                why = f"The model server at {self._server.address} cannot be reached."
                 raise EngineGone(why) from error
             if isinstance(error, httpx2.ReadTimeout):
                 why = f"The model server sent nothing for {self._read_timeout:g} s."
@@ -285,10 +267,10 @@ class OpenAIEngine(PullEngine):
     def _check_response(self, response: httpx2.Response) -> None:
         """Raise `EngineFault` unless the server answers with a stream of events."""
         if response.status_code != 200:
-            raise self._status_fault(response.status_code)
+            raise self._server.fault(response.status_code)
         if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
             raise EngineFault(
-                f"{self._address} did not answer with a stream of events."
+                f"{self._server.address} did not answer with a stream of events."
                 " Check that the url belongs to an OpenAI-compatible API."
             )
 
@@ -313,7 +295,7 @@ class OpenAIEngine(PullEngine):
         """
         event = msgspec.json.decode(data, type=CompletionEvent)
         if event.error is not None:
-            raise self._status_fault(error_status(event.error))
+            raise self._server.fault(error_status(event.error))
         if event.usage is not None and event.usage.completion_tokens is not None:
             reply.tokens = event.usage.completion_tokens
         for choice in event.choices[:1]:
@@ -331,29 +313,6 @@ class OpenAIEngine(PullEngine):
                         f"The model server ended the text with {why}, which was not asked for."
                     )
 
-    def _status_fault(self, status: int) -> EngineFault:
-        """Return the fault for the HTTP status of a refusal.
-
-        The server's message is not read. It may quote the text, and texts of meetings are private.
-        """
-        hint = "The log of the model server may say why."
-        if status in (401, 403):
-            return self._key_fault(status)
-        if status in (429, 503):
-            return Overloaded(f"The model server is full ({status}).", status)
-        if status in (502, 504):
-            message = f"There is no model behind {self._address} now ({status})."
-            return EngineGone(message, hint=hint, status=status)
-        kind = JobFault if status in REFUSAL_STATUSES else EngineFault
-        return kind(f"The model server refused the job ({status}).", hint=hint, status=status)
-
-    def _key_fault(self, status: int) -> EngineFault:
-        wrong = "does not accept the API key" if self._api_key else "wants an API key"
-        return EngineFault(
-            f"The model server at {self._address} {wrong} ({status}): set openai_api_key.",
-            status=status,
-        )
-
     # The start
 
     async def _discover(self) -> None:
@@ -362,16 +321,8 @@ class OpenAIEngine(PullEngine):
         Raises `EngineFault` if the server has no suitable model, `EngineGone` if it does not
         answer.
         """
-        try:
-            response = await self._client.get("models")
-        except httpx2.HTTPError as error:
-            raise EngineGone(
-                f"No model server answers at {self._address} ({type(error).__name__}):"
-                " start it, or correct the url."
-            ) from error
+        response = await self._server.list_models()
         status = response.status_code
-        if status in (401, 403):
-            raise self._key_fault(status)
         if status in (404, 405) and self._model:
             return  # some routers have no list; the first job shows whether the model exists
         try:
@@ -379,12 +330,12 @@ class OpenAIEngine(PullEngine):
             models = msgspec.json.decode(response.content, type=ModelList).data if listed else []
         except ValueError as error:
             raise EngineFault(
-                f"{self._address}/models is not a list of models."
+                f"{self._server.address}/models is not a list of models."
                 " Check that the url belongs to an OpenAI-compatible API."
             ) from error
         if not models:
             raise EngineFault(
-                f"The server at {self._address} names no model (status {status})."
+                f"The server at {self._server.address} names no model (status {status})."
                 " Check the url, or name the model if you know it."
             )
         self._choose_model(models)
@@ -398,45 +349,14 @@ class OpenAIEngine(PullEngine):
         names = ", ".join(" ".join(model.id.split()) for model in models)
         names = names if len(names) <= NAMES_LIMIT else f"{names[:NAMES_LIMIT]}…"
         if self._model is None and len(models) > 1:
-            raise EngineFault(f"Name the model: the server at {self._address} has {names}.")
+            raise EngineFault(f"Name the model: the server at {self._server.address} has {names}.")
         model = self._model or models[0].id
         self._set_model(model)
         # Ollama lists "name:latest" and answers to "name".
         found = [m for m in models if m.id in (model, f"{model}:latest")]
         if not found:
-            raise EngineFault(f"The server at {self._address} has no {model}, but {names}.")
+            raise EngineFault(f"The server at {self._server.address} has no {model}, but {names}.")
         if self._vllm_extras is None:
             self._vllm_fields = found[0].owned_by == "vllm"
         if self._given_profile is None:
             self._profile = match(model)
-
-
-def api_url(url: str) -> httpx2.URL:
-    """Return the base URL of the API at ``url``. Raises `EngineFault` if it is malformed.
-
-    >>> str(api_url("http://10.0.0.7:8000"))
-    'http://10.0.0.7:8000/v1'
-    """
-    try:
-        base = httpx2.URL(url.strip().rstrip("/"))
-    except httpx2.InvalidURL as error:
-        raise EngineFault(f"The url of the model server is malformed: {error}.") from error
-    if base.scheme not in ("http", "https") or not base.host:
-        raise EngineFault(
-            "The url of the model server must look like http://host:port or https://host/v1."
-        )
-    # A version in the path means that the path is already that of the API.
-    known = re.search(r"/v\d", base.path)
-    return base if known else base.copy_with(path=f"{base.path.rstrip('/')}/v1")
-
-
-def clean_key(api_key: str | None) -> str:
-    """Return ``api_key`` without surrounding white space, such as the line end of a file.
-
-    Raises `EngineFault`, which does not quote the key, if it has characters that no key has.
-    """
-    key = (api_key or "").strip()
-    # The HTTP library would refuse such a key too, but with a message that quotes it.
-    if not (key.isascii() and key.isprintable()):
-        raise EngineFault("The API key has characters that no key has: check where it comes from.")
-    return key

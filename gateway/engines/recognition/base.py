@@ -19,12 +19,17 @@ Contract (``tests/engines/recognition/test_contract.py`` runs it against every r
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from typing import Any, Protocol, TypeVar
 
-from gateway.engines.base.engine import Backend, ModelService
+from gateway.engines.base.engine import Backend, Health, ModelService
+from gateway.errors import EngineFault, EngineGone
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 
+T = TypeVar("T")
+
 SAMPLE_BYTES = 2
+NEEDS_PACKAGE = "Speech needs faster-whisper: pip install 'caption-gateway[speech]'."
 LONGEST = 30.0
 """Seconds of audio of a job at most: the window of Whisper."""
 
@@ -46,10 +51,48 @@ class BaseRecogniser(Backend):
     def __init__(self, name: str, languages: tuple[str, ...], capacity: int) -> None:
         super().__init__(name, capacity)
         self._languages = languages
+        self._running: set[asyncio.Future[Any]] = set()
 
     @property
     def languages(self) -> tuple[str, ...]:
         return self._languages
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._running)
+
+    async def start(self) -> None:
+        try:
+            await self._load()
+        except EngineFault:
+            self._health = Health.DEAD
+            raise
+        self._health = Health.READY
+
+    async def aclose(self) -> None:
+        self._end(Health.CLOSED)
+
+    async def _load(self) -> None:
+        """Load the model. Raises `EngineFault` if it cannot be loaded."""
+
+    async def _run(self, work: asyncio.Future[T]) -> T:
+        """Wait for the work of one job. Raises `EngineGone` if the recogniser ends meanwhile."""
+        self._running.add(work)
+        try:
+            # A cancelled wait leaves the future alone, so that its end tells who cancelled.
+            await asyncio.wait((work,))
+            if work.cancelled():
+                raise EngineGone("The recogniser was closed while the job ran.")
+            return work.result()
+        finally:
+            work.cancel()
+            self._running.discard(work)
+
+    def _end(self, health: Health) -> None:
+        """End all jobs in `EngineGone`."""
+        self._health = health
+        for work in self._running:
+            work.cancel()
 
 
 def duration(job: RecognitionJob) -> float:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser
-from gateway.errors import EngineGone
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
 
 TEXT = "We meet again on Monday in the large room. Please bring your notes."
@@ -54,10 +53,6 @@ class ScriptedRecogniser(BaseRecogniser):
         """Ids of the jobs that were cancelled, oldest first."""
         self._may_answer = asyncio.Event()
         self._may_answer.set()
-        self._running: set[asyncio.Task[None]] = set()
-
-    async def start(self) -> None:
-        self._health = Health.READY
 
     def hold(self) -> None:
         """Answer no job until `release`."""
@@ -74,31 +69,14 @@ class ScriptedRecogniser(BaseRecogniser):
     async def recognise(self, job: RecognitionJob) -> Recognised:
         self._require_health(Health.READY)
         self.jobs.append(job)
-        self._unfinished += 1
-        wait = asyncio.ensure_future(self._wait())
-        self._running.add(wait)
         try:
-            await asyncio.wait((wait,))
-            if wait.cancelled():
-                raise EngineGone("The recogniser was closed while the job ran.")
-            if self.fault is not None:
-                self.fault(job)
-            return self._heard(job)
+            await self._run(asyncio.ensure_future(self._wait()))
         except asyncio.CancelledError:
-            wait.cancel()
             self.cancelled.append(job.id)
             raise
-        finally:
-            self._running.discard(wait)
-            self._unfinished -= 1
-
-    async def aclose(self) -> None:
-        self._end(Health.CLOSED)
-
-    def _end(self, health: Health) -> None:
-        self._health = health
-        for wait in self._running:
-            wait.cancel()
+        if self.fault is not None:
+            self.fault(job)
+        return self._heard(job)
 
     async def _wait(self) -> None:
         await asyncio.sleep(self.delay)

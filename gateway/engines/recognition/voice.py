@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gateway.core.recognition.timing import FRAME, FRAME_BYTES
+from gateway.engines.recognition.base import NEEDS_PACKAGE
 from gateway.errors import EngineFault
 
 _CONTEXT = 64
@@ -63,7 +64,7 @@ def load() -> None:
     Raises `EngineFault` if the package is not installed.
     """
     if _package() is None:
-        raise EngineFault("Speech needs faster-whisper: pip install 'caption-gateway[speech]'.")
+        raise EngineFault(NEEDS_PACKAGE)
     _session()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from gateway.engines.base.engine import Health, log_ids
-from gateway.engines.recognition.base import LONGEST, BaseRecogniser, duration
+from gateway.engines.recognition.base import LONGEST, NEEDS_PACKAGE, BaseRecogniser, duration
 from gateway.engines.recognition.thread_priority import yield_to_others
 from gateway.engines.recognition.whisper.model import WhisperModel
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
@@ -35,56 +35,35 @@ class WhisperRecogniser(BaseRecogniser):
 
     def __init__(self, model: str, load: Callable[[], WhisperModel], *, workers: int = 1) -> None:
         super().__init__(f"whisper:{model}", (), workers)
-        self._load = load
+        self._make = load
         self._model: WhisperModel | None = None
-        self._running: set[asyncio.Future[Recognised]] = set()
         self._threads = ThreadPoolExecutor(workers, "recognition", initializer=yield_to_others)
-
-    async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            self._model = await loop.run_in_executor(self._threads, self._load)
-        except EngineFault:
-            self._health = Health.DEAD
-            raise
-        except ImportError as exc:
-            self._health = Health.DEAD
-            raise EngineFault(
-                "Speech needs faster-whisper: pip install 'caption-gateway[speech]'."
-            ) from exc
-        self._languages = self._model.languages
-        self._health = Health.READY
 
     async def recognise(self, job: RecognitionJob) -> Recognised:
         self._require_health(Health.READY)
         if len(job.audio) % 2 or duration(job) > LONGEST:
             raise JobFault("The audio is no 16-bit PCM of at most 30 s.", ErrorCode.INTERNAL)
-        self._unfinished += 1
         wanted = threading.Event()
         wanted.set()
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._threads, self._work, job, wanted)
-        self._running.add(work)
         try:
-            # A cancelled wait leaves the future alone, so that its end tells who cancelled.
-            await asyncio.wait((work,))
-            if work.cancelled():
-                raise EngineGone("The recogniser was closed while the job ran.")
-            return work.result()
+            return await self._run(work)
         finally:
             wanted.clear()
-            work.cancel()
-            self._running.discard(work)
-            self._unfinished -= 1
 
     async def aclose(self) -> None:
-        if self._health is Health.CLOSED:
-            return
-        self._health = Health.CLOSED
-        for work in self._running:
-            work.cancel()
+        await super().aclose()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._model = None
+
+    async def _load(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._model = await loop.run_in_executor(self._threads, self._make)
+        except ImportError as exc:
+            raise EngineFault(NEEDS_PACKAGE) from exc
+        self._languages = self._model.languages
 
     def _work(self, job: RecognitionJob, wanted: threading.Event) -> Recognised:
         """Recognise a job in a thread. A job that was cancelled while it waited is not begun."""

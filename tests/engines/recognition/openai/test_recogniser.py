@@ -7,15 +7,17 @@ import io
 import wave
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from gateway.engines.base.engine import Health
-from gateway.engines.recognition.openai.recogniser import OpenAIRecogniser
+from gateway.engines.recognition.openai.recogniser import BUSY_WAIT, OpenAIRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import RecognitionJob
-from tests.engines.recognition.openai.server import Form, TranscriptionServer, serving
+from tests.engines.recognition.openai.server import Form, TranscriptionServer, serving, verbose
 
 JOB = RecognitionJob(
     id="j1",
@@ -27,9 +29,9 @@ JOB = RecognitionJob(
 
 
 @asynccontextmanager
-async def started(**options: str) -> AsyncIterator[tuple[TranscriptionServer, OpenAIRecogniser]]:
+async def started(**options: Any) -> AsyncIterator[tuple[TranscriptionServer, OpenAIRecogniser]]:
     async with serving() as server:
-        recogniser = OpenAIRecogniser(server.url, "whisper-1", **options)  # type: ignore[arg-type]
+        recogniser = OpenAIRecogniser(server.url, "whisper-1", **options)
         await recogniser.start()
         try:
             yield server, recogniser
@@ -96,6 +98,42 @@ async def test_the_status_of_a_refusal_decides_its_kind(
         with pytest.raises(fault) as raised:
             await recogniser.recognise(JOB)
         assert type(raised.value) is fault
+
+
+class BusyServer:
+    """Answers of a server that is full for the first jobs, and the waits of its client."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
+        self.waits: list[float] = []
+
+    def answer(self, form: Form) -> Response:
+        return PlainTextResponse("no", self.statuses.pop(0)) if self.statuses else verbose(form)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_final_job_that_a_full_server_refuses_is_sent_once_more(status: int) -> None:
+    final, busy = replace(JOB, final=True), BusyServer(status)
+    async with started(sleep=busy.sleep) as (server, recogniser):
+        server.answer = busy.answer
+        assert (await recogniser.recognise(final)).text == "It was the best of"
+        assert busy.waits == [BUSY_WAIT]
+        busy.statuses = [status, status, status]
+        with pytest.raises(Overloaded):
+            await recogniser.recognise(final)
+        assert (len(server.forms), len(busy.waits)) == (4, 2)
+
+
+async def test_a_partial_job_that_a_full_server_refuses_is_left_to_the_next_one() -> None:
+    busy = BusyServer(429)
+    async with started(sleep=busy.sleep) as (server, recogniser):
+        server.answer = busy.answer
+        with pytest.raises(Overloaded):
+            await recogniser.recognise(JOB)
+        assert (len(server.forms), busy.waits) == (1, [])
 
 
 async def test_an_answer_that_is_no_transcription_is_a_fault() -> None:
