@@ -36,8 +36,7 @@ from gateway.engines.registry import build
 from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Error, Failed, Final, ServerMessage
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.options import TextOptions
+from gateway.server.runtime.hub import Hub, TextOptions
 from gateway.settings.catalogue import Settings
 
 LANGS = ("de", "fr")

@@ -29,8 +29,7 @@ from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.options import TextOptions
+from gateway.server.runtime.hub import Hub, TextOptions
 
 SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
 WHOLE = "rooms, encoded"

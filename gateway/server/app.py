@@ -46,9 +46,8 @@ from gateway.server.routes import (
 )
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
-from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.hub import Hub, TextOptions
 from gateway.server.runtime.language_detection import Detector
-from gateway.server.runtime.options import TextOptions
 from gateway.server.telemetry.start import start as start_telemetry
 from gateway.storage.base import Store
 

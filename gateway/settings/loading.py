@@ -214,7 +214,7 @@ REMOVED = {
     "workers": (
         "Start several gateways with `redis` and `reuse_port` instead:"
         " see docs/how-to/fleet.md, Several gateways."
-    ),
+    )
 }
 """The replacements of settings that were removed. To ignore such a setting could end the service of
 somebody who relied on it."""

@@ -6,7 +6,6 @@ them, because not every engine has one (OpenAI's clients take ``usage`` for opti
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ INVALID = "invalid_request_error"
 """Type of errors that another request avoids."""
 
 
-class ApiAnswer(ABC):
+class _TextAnswer:
     """One answer, whole or streamed.
 
     :param id: unique id, without the prefix that OpenAI's ids have
@@ -32,31 +31,12 @@ class ApiAnswer(ABC):
         self._created = created
         self._model = model
 
-    @abstractmethod
-    def whole(self, text: str) -> Json:
-        """Return the body of an answer that is not streamed."""
 
-    @abstractmethod
-    def begin(self) -> list[Json]:
-        """Return the events before the first text of a stream."""
-
-    @abstractmethod
-    def add(self, text: str) -> Json:
-        """Return the event with more text."""
-
-    @abstractmethod
-    def end(self, text: str) -> list[Json]:
-        """Return the events behind the last text. ``text`` is all of it."""
-
-    @abstractmethod
-    def fail(self, fault: GatewayError) -> Json:
-        """Return the event of a failure, the last one of a stream."""
-
-
-class ChatAnswer(ApiAnswer):
+class ChatAnswer(_TextAnswer):
     """An answer of ``/v1/chat/completions``."""
 
     def whole(self, text: str) -> Json:
+        """Return the body of an answer that is not streamed."""
         message = {"role": "assistant", "content": text, "refusal": None}
         return self._body(
             "chat.completion",
@@ -64,15 +44,19 @@ class ChatAnswer(ApiAnswer):
         )
 
     def begin(self) -> list[Json]:
+        """Return the events before the first text of a stream."""
         return [self._chunk({"role": "assistant", "content": ""})]
 
     def add(self, text: str) -> Json:
+        """Return the event with more text."""
         return self._chunk({"content": text})
 
     def end(self, text: str) -> list[Json]:
+        """Return the events behind the last text. ``text`` is all of it."""
         return [self._chunk({}, "stop")]
 
     def fail(self, fault: GatewayError) -> Json:
+        """Return the event of a failure, the last one of a stream."""
         return error(fault, 500)
 
     def _chunk(self, delta: Json, finish: str | None = None) -> Json:
@@ -89,8 +73,11 @@ class ChatAnswer(ApiAnswer):
         }
 
 
-class ResponsesAnswer(ApiAnswer):
-    """An answer of ``/v1/responses``. Its events are numbered from 0."""
+class ResponsesAnswer(_TextAnswer):
+    """An answer of ``/v1/responses``, with the methods of `ChatAnswer`.
+
+    Its events are numbered from 0.
+    """
 
     def __init__(self, id: str, created: int, model: str) -> None:
         super().__init__(id, created, model)
@@ -151,6 +138,9 @@ class ResponsesAnswer(ApiAnswer):
             "tools": [],
             "store": False,
         }
+
+
+ApiAnswer = ChatAnswer | ResponsesAnswer
 
 
 def _part(text: str) -> Json:

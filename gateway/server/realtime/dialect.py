@@ -1,7 +1,8 @@
-"""Common parts of the two dialects: audio in, answers out.
+"""Common parts of the two dialects: audio in, answers out, text that is only appended to.
 
 Owns: the begin and the clock of the audio, the requests that wait for an answer, ids of events,
-errors. Must not know: sockets, and the meaning of what was heard.
+errors, the part of a text that is sent while it still changes. Must not know: sockets, and the
+meaning of what was heard.
 """
 
 from __future__ import annotations
@@ -10,17 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.errors import ClientFault
 from gateway.protocol.audio import Audio, AudioState
-from gateway.protocol.messages import (
-    AskStats,
-    ClientMessage,
-    Error,
-    ServerMessage,
-    Stats,
-    Welcome,
-)
+from gateway.protocol.messages import AskStats, ClientMessage, Error, ServerMessage, Stats, Welcome
 from gateway.server.realtime.client_events import RATE, ClientEvent, decode, event_id
+from gateway.text import units
 
 ServerEvent = dict[str, Any]
 """An event of OpenAI's API, ready to be encoded."""
@@ -135,11 +131,7 @@ class Dialect(ABC):
         """Return the message that begins audio, or changes it."""
         self._on, self._audio_ref = True, ref
         return Audio(
-            codec="pcm_s16le",
-            rate=self._rate,
-            from_=self._source,
-            t0=round(self._sent, 3),
-            ref=ref,
+            codec="pcm_s16le", rate=self._rate, from_=self._source, t0=round(self._sent, 3), ref=ref
         )
 
     def _end(self, request: str, cause: str | None) -> Audio | AskStats:
@@ -173,3 +165,44 @@ class Dialect(ABC):
     def _id(self) -> str:
         """The id of the session as OpenAI writes one."""
         return "sess_" + ("" if self._welcome is None else self._welcome.session)
+
+
+RULES = StabilityRules(agree=2, hold=1)
+"""The last word of a hypothesis is held back, because the next one often completes it."""
+
+
+class GrowingText:
+    """The text of one utterance.
+
+    :param lang: canonical tag of its language
+    """
+
+    __slots__ = ("_agreement", "_sent", "_spaced")
+
+    def __init__(self, lang: str) -> None:
+        self._agreement = Agreement(lang, RULES)
+        self._spaced = units.spaced(lang)
+        self._sent = ""
+
+    def grow(self, text: str) -> str:
+        """Take the newest text and return what two texts in a row agree on, beyond what was sent.
+
+        Text that was sent and has changed since is not taken back: nothing more is sent until the
+        newest text agrees with it again, or the utterance ends.
+        """
+        added = self._agreement.add(text)
+        self._sent += added
+        return added
+
+    def append(self, added: str) -> str:
+        """Send text that is known to be stable."""
+        self._sent += added
+        return added
+
+    def finish(self, text: str) -> str:
+        """Return what is missing from the final text: all behind the part that both begin with."""
+        sent, whole = (units.split(one, self._spaced) for one in (self._sent, text))
+        rest = "".join(whole[units.common(sent, whole) :])
+        if rest and self._sent and not text.startswith(self._sent) and self._spaced:
+            rest = " " + rest.lstrip()
+        return rest

@@ -39,8 +39,7 @@ from gateway.server.realtime.client_events import (
     Update,
     audio_rate,
 )
-from gateway.server.realtime.dialect import NEVER, Dialect, ServerEvent
-from gateway.server.realtime.growing_text import GrowingText
+from gateway.server.realtime.dialect import NEVER, Dialect, GrowingText, ServerEvent
 from gateway.text import languages, units
 
 KEPT = 256

@@ -57,7 +57,8 @@ DONE = b"data: [DONE]\n\n"
 
 
 def _translating(
-    shape: type[ChatRequest] | type[ResponsesRequest], kind: type[ApiAnswer]
+    shape: type[ChatRequest] | type[ResponsesRequest],
+    kind: type[ChatAnswer] | type[ResponsesAnswer],
 ) -> Endpoint:
     """Return the endpoint for requests of a shape, with one kind of answer."""
 

@@ -29,8 +29,7 @@ from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
 from gateway.server.routes.api import no_room, until_disconnected
 from gateway.server.routes.query_parameters import read_query
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.log_ids import session_ids
+from gateway.server.runtime.hub import Hub, session_ids
 
 log = logging.getLogger("gateway.events")
 

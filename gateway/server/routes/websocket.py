@@ -34,8 +34,7 @@ from gateway.protocol.codec import Codec, negotiate
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.routes.query_parameters import default_codec, read_query
 from gateway.server.runtime.credentials import CLOSE
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.log_ids import session_ids
+from gateway.server.runtime.hub import Hub, session_ids
 from gateway.server.runtime.phase import HubPhase
 from gateway.server.uvicorn.websocket import WRITER, WebSocketProtocol, Write
 

@@ -16,6 +16,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,15 +38,15 @@ from gateway.core.session.context import SessionContext
 from gateway.core.session.quota import TenantUsage
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
+from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine, Health, SeveralEngines, SubstitutableEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
-from gateway.server.runtime.alarms import Alarms
 from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
 from gateway.server.runtime.job_runner import JobRunner
-from gateway.server.runtime.options import TextOptions
+from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.server.runtime.room_authority import FleetRooms
@@ -59,6 +60,27 @@ HOUSEKEEPING_S = 1.0
 """Seconds between two checks for overdue jobs and for rooms that have been empty too long."""
 NOT_DEGRADED = Degraded(partials="on")
 """The normal state, which clients are not told."""
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Treatment of text if a client says nothing else.
+
+    :param lang: language of speakers who name none; default: detected, or English without detector
+    :param detect: detector of the language of a text; None: languages have to be named
+    :param flow: how growing text is translated; default: that of the core
+    :param coalesce_s: seconds that text may wait for more of itself under load; 0: it never waits
+    """
+
+    lang: str | None = None
+    detect: Detector | None = None
+    flow: StreamingOptions | None = None
+    coalesce_s: float = 0.05
+
+
+def session_ids(session: Session) -> dict[str, str]:
+    """Return the ids of a session and its room, for the ``extra`` of a logger's call."""
+    return {"session": session.id, "room": session.room.name}
 
 
 class Hub:
@@ -76,7 +98,7 @@ class Hub:
         engine: Engine,
         limits: Limits,
         *,
-        text: TextOptions = TextOptions(),  # noqa: B008  # it is frozen
+        text: TextOptions = TextOptions(),  # it is frozen
         store: Store | None = None,
         observe: Callable[[str, ServerMessage, float], None] = lambda *_: None,
         signer: Signer | None = None,
@@ -120,7 +142,7 @@ class Hub:
             longest=text.coalesce_s,
             clock=clock,
         )
-        self._alarms = Alarms(self._wake, clock)
+        self._alarms: dict[str, asyncio.TimerHandle] = {}  # by the name of the room
         self._room_locks = RoomLocks()
         self.degraded = NOT_DEGRADED
         if isinstance(engine, SubstitutableEngine):
@@ -197,12 +219,7 @@ class Hub:
             outbox=Outbox(request.codec, self.limits, self.counters),
             lang=lang,
             context=SessionContext(
-                profile,
-                self.engine.name,
-                self.limits,
-                self._defer,
-                self.detect,
-                self.recognition,
+                profile, self.engine.name, self.limits, self._defer, self.detect, self.recognition
             ),
             now=self.now(),
         )
@@ -220,19 +237,12 @@ class Hub:
         return session
 
     def recognise(self, token: str | None, room: str | None) -> ResumePlace | None:
-        """Return the place that a resume token states, or None if it is in another room.
-
-        Raises `ClientFault` (``unauthenticated``) if the token is not valid and ``room`` is None:
-        then no room is known.
-        """
+        """Return the place that a resume token states; see `connect_request.recognise`."""
         return recognise(self.signer, token, room, self.wall())
 
     def _defer(self, reader: LogReader) -> None:
         """Continue a long replay in the next turn of the loop, so that others have theirs."""
-        asyncio.get_running_loop().call_soon(self._catch_up, reader)
-
-    def _catch_up(self, reader: LogReader) -> None:
-        reader.advance(self.now())
+        asyncio.get_running_loop().call_soon(lambda: reader.advance(self.now()))
 
     async def fetch(self, name: str | None, since: StreamPosition | None = None) -> None:
         """Load a room that is shared or kept in the store, before `open` is called.
@@ -344,7 +354,7 @@ class Hub:
             "limits": self.limits,
             "options": self.flow,
             "observe": partial(self._observe, name),
-            "set_timer": partial(self._alarms.set, name),
+            "set_timer": partial(self._set_alarm, name),
         }
 
     def degrade(self, room: Room) -> None:
@@ -352,7 +362,15 @@ class Hub:
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
 
+    def _set_alarm(self, name: str, when: float) -> None:
+        """Wake a room at a time; an earlier setting no longer counts."""
+        if name in self._alarms:
+            self._alarms[name].cancel()
+        delay = max(0.0, when - self.now())
+        self._alarms[name] = asyncio.get_running_loop().call_later(delay, self._wake, name)
+
     def _wake(self, name: str) -> None:
+        del self._alarms[name]
         room = self.rooms.get(name)
         if room is not None:  # else it has ended since it set the alarm
             room.on_timer(self.now())
@@ -392,9 +410,8 @@ class Hub:
         """Update the scheduler and the clients after a change of the engine or of the load."""
         now = self.now()
         self.scheduler.capacity = self._capacity()
-        substitute = (
-            self.engine.substitute if isinstance(self.engine, SubstitutableEngine) else None
-        )
+        engine = self.engine
+        substitute = engine.substitute if isinstance(engine, SubstitutableEngine) else None
         if substitute != self.degraded.engine:
             self.load.renew()
         for job in self.scheduler.poll(now):
@@ -409,11 +426,8 @@ class Hub:
                 room.degrade(how, now)
 
     def _capacity(self) -> int:
-        """Return how many jobs the engine gets at the same time.
-
-        While it starts for the first time, it gets none, because they would all fail. They wait in
-        the queue instead, as long as any job may wait.
-        """
+        """Return how many jobs the engine gets at the same time."""
+        # During its first start they would all fail. They wait in the queue instead.
         self._started = self._started or self.engine.health is not Health.STARTING
         return self.engine.capacity if self._started else 0
 
@@ -448,11 +462,7 @@ class Hub:
         self.act()
 
     def review(self, confirm: Callable[[Permissions], Permissions]) -> None:
-        """Close the sockets that changed keys no longer admit.
-
-        :param confirm: returns what is left of permissions; raises `ClientFault`
-            (``unauthenticated``)
-        """
+        """Close the sockets that changed keys no longer admit. See `apply_changed_keys`."""
         apply_changed_keys(list(self.sessions.values()), confirm, self.now())
         self.act()
 

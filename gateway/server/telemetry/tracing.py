@@ -206,12 +206,7 @@ class UtteranceTracer:
         outer.end(entry.ns(told))
 
     def _span(
-        self,
-        entry: _OpenTrace,
-        name: str,
-        begin: float,
-        end: float,
-        context: Context | None = None,
+        self, entry: _OpenTrace, name: str, begin: float, end: float, context: Context | None = None
     ) -> None:
         parent = entry.context if context is None else context
         span = self._tracer.start_span(name, parent, start_time=entry.ns(begin))

@@ -15,8 +15,7 @@ from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Welcome
 from gateway.server.runtime import hub as module
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.options import TextOptions
+from gateway.server.runtime.hub import Hub, TextOptions
 from tests.support.live import until
 from tests.support.meeting import EAGER, read
 from tests.support.typed import current
@@ -74,9 +73,9 @@ async def test_a_room_has_one_alarm_and_the_newest_setting_counts() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     reader = hub.open(ConnectRequest(room="r", targets=("de",)))
     hub.receive(reader, '{"type":"want","langs":["fr"]}')
-    linger = hub._alarms.timers["r"]
+    linger = hub._alarms["r"]
     hub.open(ConnectRequest(room="r"))
-    presence = hub._alarms.timers["r"]
+    presence = hub._alarms["r"]
     assert linger.cancelled() and not presence.cancelled()
     assert presence.when() < linger.when()
     presence.cancel()

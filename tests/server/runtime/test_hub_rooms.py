@@ -150,3 +150,12 @@ async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None
     await draining
     for room in rooms:
         assert [entry.event.__struct_config__.tag for entry in room.log.entries()][2:] == ["final"]
+
+
+async def test_the_newest_alarm_of_a_room_replaces_the_earlier_one() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    hub._set_alarm("gone", hub.now() + 3600)
+    earlier = hub._alarms["gone"]
+    hub._set_alarm("gone", hub.now() - 1)  # a time in the past rings in the next turn
+    assert earlier.cancelled()
+    await until(lambda: not hub._alarms)

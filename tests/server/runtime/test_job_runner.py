@@ -16,8 +16,7 @@ from gateway.errors import EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Delta, Failed, Final, ServerMessage
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.options import TextOptions
+from gateway.server.runtime.hub import Hub, TextOptions
 from tests.support.live import until
 from tests.support.meeting import names, only, read
 
