@@ -264,10 +264,8 @@ async def readyz(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """Answer with the metrics in Prometheus' text format.
-
-    Only moderators may read them, since they name all tenants.
-    """
+    """Answer with the metrics in Prometheus' text format."""
+    # They name all tenants.
     await allowed(request, Role.MODERATE)
     text = await asyncio.to_thread(request.app.state.metrics.expose)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -327,18 +325,15 @@ def with_errors(endpoint: Endpoint, refused: Callable[[GatewayError], Response])
 async def on_http(request: Request, exc: Exception) -> Response:
     """Answer what Starlette refuses by itself (404, 405) with the body of all errors."""
     assert isinstance(exc, HTTPException)
+    # A path of the client is shown cut, because it can be long.
     path = request.url.path[:SHOWN_PATH]
-    code, hint = ErrorCode.NOT_FOUND, near(path, _paths(request)).strip() or None
+    known = [route.path for route in request.app.routes if isinstance(route, Route)]
+    code, hint = ErrorCode.NOT_FOUND, near(path, known).strip() or None
     if exc.status_code == 405:
         methods = sorted(Headers(exc.headers).get("allow", "").split(", "))
         code, hint = ErrorCode.BAD_FRAME, f"Allowed: {', '.join(methods)}."
-    # A path of the client is shown cut, because it can be long.
     body = {"error": f"{request.method} {path}: {exc.detail}.", "code": code.value, "hint": hint}
     return reply(body, exc.status_code, exc.headers)
-
-
-def _paths(request: Request) -> list[str]:
-    return [route.path for route in request.app.routes if isinstance(route, Route)]
 
 
 async def upgrade_required(request: Request) -> Response:

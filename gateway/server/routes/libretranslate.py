@@ -20,7 +20,7 @@ from gateway.core.base.validation import AUTO
 from gateway.protocol.messages import PRIVATE
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes.api import allowed, directions, language_list, reply
-from gateway.server.routes.batch import MOST, TranslatedText, translate_batch
+from gateway.server.routes.batch import MOST, translate_batch
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import TEXT, OneShotRequest
 from gateway.server.runtime.hub import Hub
@@ -52,22 +52,18 @@ async def translate(request: Request) -> Response:
     query = await read(request, TranslateQuery)
     # Clients without a key send an empty one.
     permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
-    single = isinstance(query.q, str)
     wanted = OneShotRequest("", query.source, query.target, html=query.format == "html")
+    single = isinstance(query.q, str)
     texts = [query.q] if isinstance(query.q, str) else list(query.q)
     made = await translate_batch(request, texts, wanted, permissions)
     body: dict[str, list[object]] = {"translatedText": [one.text for one in made]}
     if query.source == AUTO:
-        body["detectedLanguage"] = [_detected(one) for one in made]
+        body["detectedLanguage"] = [
+            one.source and {"confidence": one.confidence, "language": one.source} for one in made
+        ]
     if query.alternatives > 0:
         body["alternatives"] = [[] for _ in made]
     return reply({key: values[0] for key, values in body.items()} if single else body)
-
-
-def _detected(text: TranslatedText) -> object:
-    if text.source is None:
-        return None
-    return {"confidence": text.confidence, "language": text.source}
 
 
 async def list_languages(request: Request) -> Response:
@@ -87,10 +83,8 @@ async def detect(request: Request) -> Response:
     hub: Hub = request.app.state.hub
     body = await read(request, DetectRequest)
     await allowed(request, Role.VIEW, token=body.api_key or None)
-    ranks = [] if hub.detect is None else hub.detect.rank(body.q)
-    return reply(
-        [{"confidence": round(100 * share, 1), "language": tag} for tag, share in ranks[:3]]
-    )
+    ranks = [] if hub.detect is None else hub.detect.rank(body.q)[:3]
+    return reply([{"confidence": round(100 * share, 1), "language": tag} for tag, share in ranks])
 
 
 async def frontend_settings(request: Request) -> Response:

@@ -235,13 +235,9 @@ class OneShot:
                         )
                     if current not in ended:
                         break
-                    space += self._space(current)
+                    gap = self._pieces[current - 1][1]  # the white space behind the piece
+                    space += sentences.space(gap, spaced=units.spaced(self.target))
                     current, shown = current + 1, ""
-
-    def _space(self, number: int) -> str:
-        """Return the white space of the translation behind a piece."""
-        gap = self._pieces[number - 1][1]
-        return sentences.space(gap, spaced=units.spaced(self.target))
 
     def join(self, finals: list[Final]) -> str:
         """Return the whole translation, with the spaces and markup between the pieces."""

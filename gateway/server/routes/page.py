@@ -17,7 +17,7 @@ import gzip
 import hashlib
 import mimetypes
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from posixpath import normpath
 from typing import NamedTuple
@@ -57,13 +57,6 @@ class FileBody(NamedTuple):
     etag: str
 
 
-class Release(NamedTuple):
-    """All files of the page at one moment, by their path below the root."""
-
-    files: Mapping[str, FileBody]
-    version: str
-
-
 class PageFiles:
     """The files of the page.
 
@@ -79,7 +72,8 @@ class PageFiles:
         }
         # Guessed at the start: the first guess reads the tables of the system.
         self._media_types = {path: mimetypes.guess_type(path)[0] for path in self._paths}
-        self._release: Release | None = None
+        # Files by path below the root, and the version of all of them together.
+        self._release: tuple[dict[str, FileBody], str] = {}, ""
 
     def routes(self) -> list[Route]:
         """Return the routes of the HTML files and of all that they load."""
@@ -94,11 +88,11 @@ class PageFiles:
         path = request.path_params["path"]
         if path not in self._paths:
             return PlainTextResponse("There is no such file.", 404)
-        body, version = await asyncio.to_thread(self._file, path)
+        files, version = await asyncio.to_thread(self._refresh)
         # Another version comes from a page that another gateway served, or that was edited since.
         current = request.path_params["version"] == version
         caching = "public, max-age=31536000, immutable" if current else "no-cache"
-        return self._answer(request, path, body, caching)
+        return self._answer(request, path, files[path], caching)
 
     def _page(self, path: str) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
@@ -121,39 +115,27 @@ class PageFiles:
 
     def _html(self, path: str) -> FileBody:
         """Return an HTML file with the addresses of the current version."""
-        release = self._refresh()
-        file = release.files[path]
+        files, version = self._refresh()
         folder = path.rpartition("/")[0]
 
         def versioned(match: re.Match[str]) -> str:
             other = normpath(f"{folder}/{match[2]}")
-            if other not in release.files or other.endswith(".html"):
+            if other not in files or other.endswith(".html"):
                 return match[0]
-            return f"{match[1]}static/{release.version}/{other}"
+            return f"{match[1]}static/{version}/{other}"
 
-        return _body(file.stamp, ADDRESS.sub(versioned, file.plain.decode()).encode())
+        page = files[path]
+        return _body(page.stamp, ADDRESS.sub(versioned, page.plain.decode()).encode())
 
-    def _file(self, path: str) -> tuple[FileBody, str | None]:
-        """Return a file, and the version that it belongs to; None if the file has changed since."""
-        release = self._release or self._refresh()
-        body = self._read(path, release)
-        return body, release.version if body is release.files[path] else None
-
-    def _refresh(self) -> Release:
-        """Read the files that have changed."""
-        known = self._release
-        files = {path: self._read(path, known) for path in self._paths}
-        if known is None or any(files[path] is not known.files[path] for path in files):
-            tags = "".join(f"{path} {body.etag}\n" for path, body in files.items())
-            known = self._release = Release(files, _digest(tags.encode()))
-        return known
-
-    def _read(self, path: str, known: Release | None) -> FileBody:
-        stat = self._paths[path].stat()
-        stamp = (stat.st_mtime_ns, stat.st_size)
-        if known is not None and known.files[path].stamp == stamp:
-            return known.files[path]
-        return _body(stamp, self._paths[path].read_bytes())
+    def _refresh(self) -> tuple[dict[str, FileBody], str]:
+        """Read the files that have changed; return all, and their version. Runs in threads."""
+        known, version = self._release
+        files = {path: _read(file, known.get(path)) for path, file in self._paths.items()}
+        if any(file is not known.get(path) for path, file in files.items()):
+            tags = "".join(f"{path} {file.etag}\n" for path, file in files.items())
+            version = _digest(tags.encode())
+            self._release = files, version
+        return files, version
 
 
 async def index(request: Request) -> Response:
@@ -179,6 +161,13 @@ def routes(roots: tuple[Path, ...] = ROOTS) -> list[Route]:
 def _address(path: str) -> str:
     name = path.removeprefix(f"{PAGE}/")
     return "/" if name == "index.html" else f"/{name}"
+
+
+def _read(path: Path, known: FileBody | None) -> FileBody:
+    """Return a file as it is now: ``known``, unless it has changed since."""
+    stat = path.stat()
+    stamp = (stat.st_mtime_ns, stat.st_size)
+    return known if known and known.stamp == stamp else _body(stamp, path.read_bytes())
 
 
 def _body(stamp: tuple[int, int], plain: bytes) -> FileBody:

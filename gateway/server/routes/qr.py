@@ -45,9 +45,8 @@ async def qr(request: Request) -> Response:
     if not is_room_name(room):
         raise no_room(room)
     if len(request.headers.get("host", "")) > HOST:
-        raise ClientFault(
-            ErrorCode.BAD_FRAME, f"No host has a name of more than {HOST} characters."
-        )
+        why = f"No host has a name of more than {HOST} characters."
+        raise ClientFault(ErrorCode.BAD_FRAME, why)
     # The address as the client sees it, unless only this machine could open it.
     page = f"join.html?{urlencode({'room': room})}"
     address, headers = f"{request.base_url}{page}", HEADERS
@@ -65,12 +64,6 @@ async def qr(request: Request) -> Response:
     return Response(svg, headers=headers, media_type="image/svg+xml")
 
 
-@lru_cache(maxsize=CACHED)
-def cached(address: str) -> bytes:
-    """Return a QR code from the cache, or draw it. For addresses without a token only."""
-    return draw(address)
-
-
 def draw(address: str) -> bytes:
     """Return a QR code as SVG. It is black on white, because some cameras read no other colours.
 
@@ -80,6 +73,9 @@ def draw(address: str) -> bytes:
     code = segno.make_qr(address, error="m")
     code.save(svg, kind="svg", border=QUIET, xmldecl=False, omitsize=True, light="#fff")
     return svg.getvalue()
+
+
+cached = lru_cache(maxsize=CACHED)(draw)  # for addresses without a token only
 
 
 HEADERS = {"cache-control": "no-store"}

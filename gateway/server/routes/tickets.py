@@ -39,10 +39,7 @@ class TicketRequest(msgspec.Struct, frozen=True):
 
 
 async def mint(request: Request) -> Response:
-    """Answer with ``{"ticket", "expires_s"}``.
-
-    The ticket has no more permissions than the key of the request.
-    """
+    """Answer with a ticket that has no more permissions than the key of the request."""
     authenticator: Authenticator = request.app.state.authenticator
     asked = await read(request, TicketRequest)
     permissions = await allowed(request, asked.role, asked.room)

@@ -40,6 +40,7 @@ SEND_S = 120.0
 CHUNK = 65_536
 """Bytes of a transcript that are passed to a connection at once."""
 
+WRITERS = {Format.VTT: formats.vtt, Format.SRT: formats.srt, Format.TXT: formats.txt}
 MEDIA_TYPES: Mapping[Format, str] = {
     Format.VTT: "text/vtt; charset=utf-8",
     Format.SRT: "application/x-subrip; charset=utf-8",
@@ -175,27 +176,22 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
 
     Raises `ClientFault` (``not_found``).
     """
+    log: EventLog | None = None
     # Private rooms have names that no client can give: their logs are never shown.
-    if hub.fleet is not None and is_room_name(name):
-        log = await hub.fleet.history(name)
-        if log.epoch:
-            return title(hub, name, log), log.entries()
-    room = hub.rooms.get(name) if is_room_name(name) and hub.fleet is None else None
-    if room is None and hub.store is not None and is_room_name(name):
-        history = await hub.store.load(name)
-        if history is not None:
+    if is_room_name(name):
+        if hub.fleet is not None:
+            log = await hub.fleet.history(name)
+        elif (room := hub.rooms.get(name)) is not None:
+            log = room.log
+        elif hub.store is not None and (history := await hub.store.load(name)) is not None:
             log = history.log
-            return title(hub, name, log), log.entries()
-    if room is None:
+    if log is None or not log.epoch:
         raise no_room(
             name, f"A room is there while somebody is in it, and {hub.limits.room_s:g} s longer."
         )
-    return title(hub, name, room.log), room.log.entries()
-
-
-def title(hub: Hub, name: str, log: EventLog) -> Title:
-    """Return the identity of a room's transcript. The log has times of the hub's own clock."""
-    return Title(name, log.epoch, log.seq, round(log.began + hub.wall() - hub.now()))
+    # The log has times of the hub's own clock.
+    title = Title(name, log.epoch, log.seq, round(log.began + hub.wall() - hub.now()))
+    return title, log.entries()
 
 
 def read_request(request: Request, limit: int) -> TranscriptRequest:
@@ -236,15 +232,9 @@ def read_request(request: Request, limit: int) -> TranscriptRequest:
 
 def _write(asked: TranscriptRequest, title: Title, log: list[LogEntry]) -> bytes:
     whole = Transcript.of(log)
-    match asked.format:
-        case Format.VTT:
-            return formats.vtt(whole, asked.choice).encode()
-        case Format.SRT:
-            return formats.srt(whole, asked.choice).encode()
-        case Format.TXT:
-            return formats.txt(whole, asked.choice).encode()
-        case Format.JSON:
-            return formats.json(whole, title, asked.langs)
+    if asked.format is Format.JSON:
+        return formats.json(whole, title, asked.langs)
+    return WRITERS[asked.format](whole, asked.choice).encode()
 
 
 async def forget(request: Request) -> Response:
