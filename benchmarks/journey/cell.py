@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from benchmarks.journey.plan import BATCH
-from gateway.cli.report.stats import below, mean, percentile
+from gateway.cli.report.stats import mean, percentile
 
 IDLE = 0.1
 """Share of the device below which a sample counts as idle."""
@@ -155,7 +155,7 @@ def made(
         client=client,
         busy=mean(shares) if shares else None,
         busy_p5=percentile(shares, 0.05) if shares else None,
-        idle=below(shares, IDLE) if shares else None,
+        idle=mean([share < IDLE for share in shares]) if shares else None,
         usage=tuple(usage),
     )
 

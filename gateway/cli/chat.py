@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import aclosing
-from typing import Any
 
 from gateway.cli.console.args import add_languages, add_url
-from gateway.cli.console.output import NEEDS_KEY, api_key, first_fault
+from gateway.cli.console.output import NEEDS_KEY, accepted, api_key, first_fault
 from gateway.cli.console.terminal import Screen, head, lines
 from gateway.client import Captions, Client, Disconnected, Refused, connect
 from gateway.protocol.messages import (
@@ -109,25 +107,10 @@ async def _type(client: Client, name: str, screen: Screen) -> None:
             count += 1
             if line.strip():
                 try:
-                    await _retry(client.say, line, id=f"{name}-{count}")
+                    await accepted(client.say, line, id=f"{name}-{count}")
                 except Refused as exc:
                     screen.finish(f"! {exc}")
-    await _retry(client.bye)
-
-
-async def _retry(
-    ask: Callable[..., Coroutine[Any, Any, object]], *args: object, **options: object
-) -> None:
-    """Ask again whatever the gateway refuses only for the moment. Raises `Refused`."""
-    while True:
-        try:
-            await ask(*args, **options)
-            break
-        except Refused as exc:
-            # A permanent refusal would be repeated for ever.
-            if not exc.error.retry:
-                raise
-            await asyncio.sleep((exc.error.retry_ms or 1000) / 1000)
+    await accepted(client.bye)
 
 
 def _line(event: ServerMessage, session: str, before: Captions) -> str | None:

@@ -5,13 +5,19 @@ Owns: prefixes and streams. Must not know: commands. Results go to standard outp
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import ParamSpec, TypeVar
 
 from gateway.cli.console.terminal import printable
+from gateway.client import Refused
 from gateway.settings.catalogue import KEY
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 NEEDS_KEY = f"If the gateway requires an API key, set the variable {KEY}."
 """End of the help of commands that talk to a gateway."""
@@ -49,3 +55,16 @@ def first_fault(*kinds: type[Exception]) -> Iterator[None]:
         while isinstance(fault, ExceptionGroup):
             fault = fault.exceptions[0]
         raise fault from None
+
+
+async def accepted(ask: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
+    """Ask until the gateway does not refuse it for the moment only. Raises `Refused`."""
+    while True:
+        try:
+            return await ask(*args, **options)
+        except Refused as exc:
+            # A permanent refusal would be repeated for ever.
+            if not exc.error.retry:
+                raise
+            ms = exc.error.retry_ms
+            await asyncio.sleep(1.0 if ms is None else ms / 1000)

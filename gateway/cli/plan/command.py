@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,13 +18,17 @@ import msgspec
 from gateway.cli.console.args import count, need, number, positive, share, word_range
 from gateway.cli.console.files import check_outputs, read_text, write_json
 from gateway.cli.console.terminal import columns
+from gateway.cli.loadtest.model.plan import Plan
+from gateway.cli.loadtest.model.report import LoadReport
+from gateway.cli.plan.model import capacity, figures
+from gateway.cli.plan.model.capacity import CapacityPlan, rough
+from gateway.cli.plan.model.figures import ENGINES, EngineFigures, EngineShare, engine_of, report_of
+from gateway.cli.plan.model.load import MeetingLoad, SourceText, caption_work, spoken
+from gateway.cli.report import table, text
+from gateway.cli.tune.model.steps import TuneReport
 
-if TYPE_CHECKING:
-    from gateway.cli.loadtest.model.plan import Plan
-    from gateway.cli.loadtest.model.report import LoadReport
-    from gateway.cli.plan.model.figures import EngineFigures, EngineShare
-    from gateway.cli.plan.model.load import SourceText
-    from gateway.cli.tune.model.steps import TuneReport
+if TYPE_CHECKING:  # SimPy is imported with it, which is an extra
+    from gateway.cli.plan.model.simulation import SimulationReport
 
 BYTES = 64 * 1024 * 1024
 """Largest report in bytes."""
@@ -33,12 +37,15 @@ _SHARE = re.compile(r"(?:([1-9]\d*):)?(.+)")
 WIDTH = 100
 """Letters of a line, if the output is no terminal."""
 
+MEANT = (
+    "First text: from the second agreed word of a growing text, or from a whole one, to the first"
+    " text of its caption. Final: from the end of an utterance to its finished caption. Both"
+    " without the network. Two digits at most mean anything."
+)
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    from gateway.cli.plan.model.figures import ENGINES
-    from gateway.cli.plan.model.load import MeetingLoad
-
     usual = MeetingLoad()
     add = parser.add_argument_group("load").add_argument
 
@@ -78,10 +85,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan and return the exit status. Raises `OSError`, and `ValueError`."""
-    from gateway.cli.plan.model import capacity, figures, output
-    from gateway.cli.plan.model.load import MeetingLoad, caption_work
-    from gateway.cli.report import text
-
     check_outputs((args.json,))
     names = MeetingLoad.__struct_fields__
     load = MeetingLoad(**{name: getattr(args, name) for name in names}).checked()
@@ -103,31 +106,59 @@ def run(args: argparse.Namespace) -> int:
         }
     sources = (*(share.figures.source for share in shares), core.source, figures.REDIS.source)
     width = columns(sys.stdout) or WIDTH
-    print(output.text(made, simulated, sources, explain=args.explain, width=width))
+    print(text_of(made, simulated, sources, explain=args.explain, width=width))
     if args.json:
-        write_json(
-            args.json,
-            {
-                "load": load,
-                "engines": shares,
-                "core": core,
-                "plan": made,
-                "simulated": [*simulated.values()],
-            },
-        )
+        results = {"load": load, "engines": shares, "core": core, "plan": made}
+        write_json(args.json, {**results, "simulated": [*simulated.values()]})
     return 0
 
 
 def speech(plan: Plan) -> list[Iterator[SourceText]]:
     """Return what is said in a plan, by speaker: as `gateway bench load` says it."""
-    from gateway.cli.plan.model.load import spoken
-    from gateway.cli.report import text
-
     lines = text.lines()
     return [
         spoken(plan, speaker, lines, Random(f"{plan.seed}:{speaker}"))
         for speaker in range(plan.rooms * plan.speakers)
     ]
+
+
+def text_of(
+    plan: CapacityPlan,
+    simulated: Mapping[str, SimulationReport],
+    sources: Sequence[str],
+    *,
+    explain: bool,
+    width: int | None = None,
+) -> str:
+    """Return the report.
+
+    :param simulated: one report for each engine that was simulated, by the end of its rows' names
+    :param sources: of the figures, for ``explain``
+    :param explain: whether formulas and sources are printed
+    :param width: letters of a line; None: any number
+    """
+    rows = [(row.name, row.text) for row in plan.rows]
+    if explain:
+        rows = [(f"{row.name}: {row.text}", row.how) for row in plan.rows]
+    parts = [table.pairs(rows, width)]
+    parts += [_simulated(label, found, width) for label, found in simulated.items()]
+    parts += ["\n".join(table.prose(line, width) for line in (MEANT, *plan.limits))]
+    if explain:
+        parts.append("\n".join(table.prose(f"Figures: {one}", width) for one in sources))
+    return "\n\n".join(parts)
+
+
+def _simulated(label: str, found: SimulationReport, width: int | None) -> str:
+    rows = [
+        (name, *(f"{rough(value)} ms" for value in (times.p50, times.p95)))
+        for name, times in (("first text", found.first), ("final", found.final))
+    ]
+    head = (
+        f"Simulated, one engine{label}: {found.utterances} utterances, {found.refused} refused;"
+        f" {rough(found.captions_s)} captions a second, {rough(found.partials)} growing texts each;"
+        f" finals wait {rough(found.queue)} ms for {rough(found.engine)} ms in the engine"
+    )
+    return f"{table.prose(head, width)}\n{table.text(('', 'p50', 'p95'), rows)}"
 
 
 def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
@@ -138,8 +169,6 @@ def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
 
     Raises `OSError`, and `ValueError` with a sentence.
     """
-    from gateway.cli.plan.model.figures import EngineShare
-
     found: list[EngineShare] = []
     for one in given:
         share = _SHARE.fullmatch(one)
@@ -163,8 +192,6 @@ def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
 
 
 def _engine(name: str) -> EngineFigures:
-    from gateway.cli.plan.model.figures import ENGINES, engine_of
-
     if name in ENGINES:
         return ENGINES[name]
     return engine_of([_report(Path(one)) for one in name.split(",")])
@@ -172,8 +199,6 @@ def _engine(name: str) -> EngineFigures:
 
 def _report(path: Path) -> LoadReport | TuneReport:
     """Return a report from its file. Raises `OSError`, and `ValueError` with a sentence."""
-    from gateway.cli.plan.model.figures import report_of
-
     try:
         return report_of(read_text(path, BYTES))
     except msgspec.MsgspecError as exc:

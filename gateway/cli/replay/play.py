@@ -13,6 +13,8 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
+from operator import sub
 from pathlib import Path
 from random import Random
 
@@ -20,6 +22,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from gateway.cli.console.files import read_text
+from gateway.cli.console.output import accepted, first_fault
 from gateway.cli.console.terminal import Screen
 from gateway.cli.loadtest import scrape
 from gateway.cli.replay.analysis.measure import ReaderRecord, joined
@@ -35,11 +38,6 @@ PARTING_S = 120.0
 
 PATIENCE_S = 10.0
 """Seconds to try to reach a gateway again after the connection broke."""
-
-RETRY_S = 1.0
-"""Seconds until a final text that was refused for the moment is sent again, if the gateway does not
-say how long.
-"""
 
 FILE_BYTES = 64 * 1024 * 1024
 """Largest file in bytes, enough for a recorded week."""
@@ -122,7 +120,10 @@ class Player:
         """The most seconds by which a text was sent too late. Above a few, figures mean little."""
         self.refused = 0
         """Texts that the gateway refused."""
-        self._board = _Board(screen, to)
+        self._screen = screen
+        self._growing: dict[str, str] = {}
+        """Newest caption on the screen, by language."""
+        self._connect = partial(connect, url, answer_s=PARTING_S, patience_s=PATIENCE_S, key=key)
         self._watches = {(lang, view): ScreenRecorder((lang,)) for view in views for lang in to}
         self._said: dict[str, ScriptUtterance] = {}
         self._begun = 0.0
@@ -155,18 +156,13 @@ class Player:
         """
         before = await work(self.url, self._key)
         try:
-            await self._play()
-            self.work = _since(before, await work(self.url, self._key))
-        except ExceptionGroup as group:
-            fault: Exception | None = group.subgroup((OSError, Refused))
             # Anything else is a bug and keeps its traceback.
-            if fault is None:
-                raise
-            while isinstance(fault, ExceptionGroup):
-                fault = fault.exceptions[0]
-            raise fault from None
+            with first_fault(OSError, Refused):
+                await self._play()
+            self.work = _since(before, await work(self.url, self._key))
         finally:
-            self._board.clear()
+            self._growing.clear()
+            self._draw()
 
     async def compare(self) -> None:
         """Have the final texts alone translated, one after the other, in a new room.
@@ -175,13 +171,10 @@ class Player:
         """
         before = await work(self.url, self._key)
         found: dict[tuple[str, str], str] = {}
-        async with connect(
-            self.url, to=self.to, view="final", answer_s=PARTING_S, patience_s=PATIENCE_S,
-            key=self._key,
-        ) as client:  # fmt: skip
+        async with self._connect(to=self.to, view="final") as client:
             for one in self.utterances:
                 try:
-                    id = await _say_until_accepted(client, one)
+                    id = await _say(client, one)
                 except Refused:
                     continue
                 for lang in self.to:
@@ -195,21 +188,20 @@ class Player:
     async def _play(self) -> None:
         async with AsyncExitStack() as stack:
             speakers: list[tuple[Client, list[ScriptUtterance]]] = []
-            for name, lines in _speakers(self.utterances).items():
-                socket = connect(
-                    self.url, room=self.room, role="speak", source=lines[0].lang, speaker=name,
-                    answer_s=PARTING_S, patience_s=PATIENCE_S, key=self._key,
-                )  # fmt: skip
+            by_speaker: dict[str | None, list[ScriptUtterance]] = {}
+            for one in self.utterances:
+                by_speaker.setdefault(one.speaker, []).append(one)
+            for name, lines in by_speaker.items():
+                socket = self._connect(
+                    room=self.room, role="speak", source=lines[0].lang, speaker=name
+                )
                 speakers.append((await stack.enter_async_context(socket), lines))
             welcome = speakers[0][0].welcome
             self.engine = welcome.engine
             offered(self.to, welcome.languages)
             readers: list[tuple[Client, str, View]] = []
             for lang, view in self._watches:
-                socket = connect(
-                    self.url, room=self.room, role="view", to=(lang,), view=view,
-                    answer_s=PARTING_S, patience_s=PATIENCE_S, key=self._key,
-                )  # fmt: skip
+                socket = self._connect(room=self.room, role="view", to=(lang,), view=view)
                 readers.append((await stack.enter_async_context(socket), lang, view))
             self._begun = time.monotonic()
             try:
@@ -246,10 +238,11 @@ class Player:
             await self._until(line.t1)
             at = self._now()
             try:
-                await _say_until_accepted(client, line, id=id)
+                await _say(client, line, id=id)
             except Refused as exc:
                 self.refused += 1
-                self._board.complain(str(exc))
+                if self._screen is not None:
+                    self._screen.finish(f"! {exc}")
             else:
                 self._said[id] = replace(line, t0=began, t1=at, updates=tuple(sent))
         await client.bye()
@@ -260,32 +253,15 @@ class Player:
         async for event in client:
             watch.note(event, self._now())
             if shows:
-                self._board.show(event, lang, watch)
+                self._show(event, lang, watch)
 
-    async def _until(self, at: float) -> None:
-        wait = at - self._now()
-        self.late = max(self.late, -wait)
-        if wait > 0:
-            await asyncio.sleep(wait)
-
-    def _now(self) -> float:
-        return time.monotonic() - self._begun
-
-
-class _Board:
-    """Captions on one screen; the newest of each language grows in a line of its own."""
-
-    def __init__(self, screen: Screen | None, to: Sequence[str]) -> None:
-        self._screen = screen
-        self._to = to
-        self._growing: dict[str, str] = {}
-
-    def show(self, event: ServerMessage, lang: str, watch: ScreenRecorder) -> None:
+    def _show(self, event: ServerMessage, lang: str, watch: ScreenRecorder) -> None:
+        """Show an event; the newest caption of each language grows in a line of its own."""
         if self._screen is None:
             return
         match event:
             # Every reader gets the original; it is shown once.
-            case Source() if lang == self._to[0]:
+            case Source() if lang == self.to[0]:
                 self._screen.finish(f"{event.speaker or 'Speaker'}: {event.text}")
             case Final():
                 self._growing.pop(lang, None)
@@ -297,25 +273,19 @@ class _Board:
                 return
         self._draw()
 
-    def complain(self, text: str) -> None:
-        if self._screen is not None:
-            self._screen.finish(f"! {text}")
-
-    def clear(self) -> None:
-        self._growing.clear()
-        self._draw()
-
     def _draw(self) -> None:
         if self._screen is not None:
-            growing = [lang for lang in self._to if lang in self._growing]
+            growing = [lang for lang in self.to if lang in self._growing]
             self._screen.draw([f"[{lang}] {self._growing[lang]}" for lang in growing])
 
+    async def _until(self, at: float) -> None:
+        wait = at - self._now()
+        self.late = max(self.late, -wait)
+        if wait > 0:
+            await asyncio.sleep(wait)
 
-def _speakers(utterances: Iterable[ScriptUtterance]) -> dict[str | None, list[ScriptUtterance]]:
-    found: dict[str | None, list[ScriptUtterance]] = {}
-    for one in utterances:
-        found.setdefault(one.speaker, []).append(one)
-    return found
+    def _now(self) -> float:
+        return time.monotonic() - self._begun
 
 
 def offered(to: Iterable[str], known: Sequence[str]) -> None:
@@ -327,18 +297,11 @@ def offered(to: Iterable[str], known: Sequence[str]) -> None:
         )
 
 
-async def _say_until_accepted(client: Client, line: ScriptUtterance, id: str | None = None) -> str:
+async def _say(client: Client, line: ScriptUtterance, id: str | None = None) -> str:
     """Send a final text until the gateway accepts it, and return its id. Raises `Refused`."""
-    while True:
-        try:
-            return await client.say(
-                line.text, id=id, lang=line.lang, speaker=line.speaker, t0=line.t0, t1=line.t1
-            )
-        except Refused as exc:
-            if not exc.error.retry:
-                raise
-            ms = exc.error.retry_ms
-            await asyncio.sleep(RETRY_S if ms is None else ms / 1000)
+    return await accepted(
+        client.say, line.text, id=id, lang=line.lang, speaker=line.speaker, t0=line.t0, t1=line.t1
+    )
 
 
 async def work(url: str, key: str | None = None) -> EngineWork | None:
@@ -358,5 +321,4 @@ async def work(url: str, key: str | None = None) -> EngineWork | None:
 def _since(before: EngineWork | None, after: EngineWork | None) -> EngineWork | None:
     if before is None or after is None:
         return None
-    pairs = zip(astuple(before), astuple(after), strict=True)
-    return EngineWork(*(new - old for old, new in pairs))
+    return EngineWork(*map(sub, astuple(after), astuple(before)))

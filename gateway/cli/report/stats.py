@@ -21,6 +21,8 @@ HALF = 1 << HALF_BITS
 """Buckets to each doubling; a value is known to one part in so many."""
 MOST_US = (1 << 40) - 1
 """Largest value in microseconds, some 12 days. Larger values count as this."""
+SPANS = 600
+"""Spans of a timeline."""
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -37,11 +39,6 @@ def percentile(values: Sequence[float], share: float) -> float:
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean; 0 for an empty list."""
     return math.fsum(values) / len(values) if values else 0.0
-
-
-def below(values: Sequence[float], bound: float) -> float:
-    """Return the share of the values that are less than ``bound``; 0 for an empty list."""
-    return sum(value < bound for value in values) / len(values) if values else 0.0
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -69,13 +66,13 @@ class Histogram(msgspec.Struct):
     low: float = MOST_US / 1e6
     high: float = 0.0
 
-    def add(self, seconds: float, times: int = 1) -> None:
+    def add(self, seconds: float) -> None:
         """Count a time in seconds. A negative one counts as 0."""
         seconds = max(0.0, seconds)
         bucket = _bucket(min(MOST_US, round(seconds * 1e6)))
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + times
-        self.count += times
-        self.total += seconds * times
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
+        self.count += 1
+        self.total += seconds
         self.low = min(self.low, seconds)
         self.high = max(self.high, seconds)
 
@@ -129,17 +126,16 @@ class Histogram(msgspec.Struct):
 class Timeline(msgspec.Struct):
     """Histograms of equal spans of time: a percentile over time.
 
-    ``most`` spans are kept; later times count in the last one.
+    `SPANS` are kept; later times count in the last one.
     """
 
     span: float
     """Seconds of a span."""
-    most: int = 600
     spans: dict[int, Histogram] = {}
 
     def add(self, at: float, seconds: float) -> None:
         """Count a time that belongs to the moment ``at``, in seconds since the beginning."""
-        number = min(self.most - 1, max(0, int(at / self.span)))
+        number = min(SPANS - 1, max(0, int(at / self.span)))
         self.spans.setdefault(number, Histogram()).add(seconds)
 
     def merge(self, other: Timeline) -> None:
@@ -152,13 +148,6 @@ class Timeline(msgspec.Struct):
     def points(self, share: float) -> list[tuple[float, float]]:
         """Return (second at which a span began, percentile in seconds) of non-empty spans."""
         return [(n * self.span, self.spans[n].at(share)) for n in sorted(self.spans)]
-
-    def rates(self) -> list[tuple[float, float]]:
-        """Return (second at which a span began, number a second) of all spans."""
-        if not self.spans:
-            return []
-        counts = {n: histogram.count for n, histogram in self.spans.items()}
-        return [(n * self.span, counts.get(n, 0) / self.span) for n in range(max(counts) + 1)]
 
 
 def _bucket(us: int) -> int:

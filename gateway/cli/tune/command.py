@@ -103,7 +103,6 @@ def run(args: argparse.Namespace) -> int:
     need("picows", "gateway tune")
     import uvicorn
 
-    from gateway.cli.tune.model import load as loads
     from gateway.cli.tune.model import steps
     from gateway.cli.tune.sweep import Sweep, searches
     from gateway.engines.wrappers.routed import EngineRoute
@@ -113,15 +112,11 @@ def run(args: argparse.Namespace) -> int:
     tables = tuple(table for table, _ in wanted) if settings.engines else ()
     profile = engine_of(replace(settings, engines=tables)).profile
     load = _load(args, profile)
-    forced = False
-    try:
-        loads.check(load)
-    except loads.Uniform as fault:
-        if not args.force_uniform:
-            raise
-        forced = True
-        note(f"Forced: {fault}")
+    if load.uniform and not args.force_uniform:
+        raise ValueError(load.uniform)
     to = _targets(args.to, load, profile)
+    if load.uniform:
+        note(f"Forced: {load.uniform}")
     note(f"{load.told}; into {', '.join(to)}")
     if load.few:
         note(load.few)
@@ -154,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
             note(f"The search ends early: {fault}")
             status = 1
         if sweep.tried:
-            report = steps.made(engine.name, part, sweep.tried, forced=forced, table=name)
+            report = steps.made(engine.name, part, sweep.tried, table=name)
             print("\n" * bool(found) + steps.text(report, columns(sys.stdout)))
             found.append(report)
         if status == 130:
@@ -206,16 +201,14 @@ def _load(args: argparse.Namespace, profile: Model) -> Load:
     of_text = args.seconds, _lines(args.text, lang), lang, Random(0)
     if args.describe:
         return loads.described(args.describe, *of_text)
-    if args.metrics:
-        text = read_text(Path(args.metrics), BYTES)
-    else:
-        text = _watched(args.url, args.watch)
+    metrics = args.metrics
+    text = read_text(Path(metrics), BYTES) if metrics else _watched(args.url, args.watch)
     if args.keep:
         Path(args.keep).write_text(text, encoding="utf-8")
     try:
         return loads.remembered(history.recorded(text), *of_text)
     except ValueError as exc:
-        raise ValueError(f"{args.metrics or args.url}: {exc}") from exc
+        raise ValueError(f"{metrics or args.url}: {exc}") from exc
 
 
 def _lines(name: str | None, lang: str) -> list[str]:
@@ -237,9 +230,10 @@ def _targets(asked: Sequence[str], load: Load, profile: Model) -> tuple[str, ...
     """
     source = load.plan.source
     if asked:
-        for target in asked:
-            profile.resolve(source, languages.normalise(target))
-        return tuple(languages.normalise(target) for target in asked)
+        to = tuple(map(languages.normalise, asked))
+        for target in to:
+            profile.resolve(source, target)
+        return to
     known = dict.fromkeys((*(one for one in USUAL if one in profile.targets), *profile.targets))
     able = [one for one in known if one != source and profile.supports(source, one)]
     if len(able) < load.languages:

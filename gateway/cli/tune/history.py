@@ -99,10 +99,10 @@ def _parsed(text: str) -> list[tuple[float, Values]]:
     found: dict[float, Values] = defaultdict(dict)
     if text.lstrip()[:1] == "{":
         try:
-            series = msgspec.json.decode(text, type=_Answer).data.result
+            answer = msgspec.json.decode(text, type=_Answer)
         except msgspec.DecodeError as exc:
             raise ValueError(f"This is no answer of Prometheus to query_range: {exc}.") from exc
-        for one in series:
+        for one in answer.data.result:
             name = one.metric.pop("__name__", "")
             for at, value in one.values:
                 _put(found[at], name, one.metric, _number(value))
@@ -152,12 +152,8 @@ def _process(labels: Labels) -> Labels:
     return frozenset(label for label in labels if label[0] not in OWN)
 
 
-def _sum(grown: Values, name: str, label: tuple[str, str] | None = None) -> float:
-    return sum(
-        more
-        for (one, labels), more in grown.items()
-        if one == name and (label is None or label in labels)
-    )
+def _sum(grown: Values, name: str, *wanted: tuple[str, str]) -> float:
+    return sum(more for (one, has), more in grown.items() if one == name and has.issuperset(wanted))
 
 
 def _busy(said: Sequence[tuple[float, float]]) -> float:

@@ -58,51 +58,44 @@ slow would look quick.
 """
 
 
-def tunable(
-    settings: Settings, given: Mapping[str, Sequence[int]] | None = None
-) -> dict[str, tuple[int, ...]]:
-    """Return the settings that one engine can be tuned by, with rising values.
-
-    :param given: only these settings, with these values
-
-    Raises `SettingsError` for a setting that the engine cannot be tuned by.
-    """
-    found: dict[str, tuple[int, ...]] = {HELD: PLACES}
+def tunable(settings: Settings) -> dict[str, tuple[int, ...]]:
+    """Return the settings that one engine can be tuned by, with rising values."""
     if settings.engine == "ctranslate2":
-        cpus = _cpus()
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        cpus = cpus or 1
         threads = tuple(1 << n for n in range(cpus.bit_length()) if 1 << n < cpus)
-        found = {"batch": PLACES[:6], "inter_threads": (*threads, cpus)}
-    elif settings.engine == "vllm":
-        found["max_num_batched_tokens"] = TOKENS
-    if unknown := [name for name in given or () if name not in found]:
-        raise SettingsError(
-            f"The {settings.engine} engine is not tuned by {unknown[0]}, but by"
-            f" {' and '.join(found)}."
-        )
-    return {name: tuple(sorted(given[name])) for name in found if name in given} if given else found
+        return {"batch": PLACES[:6], "inter_threads": (*threads, cpus)}
+    return {HELD: PLACES} | (
+        {"max_num_batched_tokens": TOKENS} if settings.engine == "vllm" else {}
+    )
 
 
 def searches(
     tables: Sequence[EngineTable], given: Mapping[str, Sequence[int]]
 ) -> list[tuple[EngineTable, dict[str, tuple[int, ...]]]]:
-    """Return the engines to tune, each with its settings as `tunable` returns them.
+    """Return the engines to tune, each with its settings and their rising values.
 
     :param given: only these settings, with these values; engines that have none are left out
 
     Raises `SettingsError` for a setting that no engine can be tuned by.
     """
-    if len(tables) == 1:
-        return [(tables[0], tunable(tables[0].settings, given))]
     found = [(table, tunable(table.settings)) for table in tables]
-    known = sorted({name for _, own in found for name in own})
+    known = dict.fromkeys(name for _, own in found for name in own)
     if unknown := [name for name in given if name not in known]:
-        raise SettingsError(
-            f"No engine is tuned by {unknown[0]}. These settings can be: {', '.join(known)}."
-        )
+        if len(tables) == 1:
+            raise SettingsError(
+                f"The {tables[0].settings.engine} engine is not tuned by {unknown[0]}, but by"
+                f" {' and '.join(known)}."
+            )
+        names = ", ".join(sorted(known))
+        raise SettingsError(f"No engine is tuned by {unknown[0]}. These settings can be: {names}.")
     if not given:
         return found
-    named = [(table, {name: given[name] for name in own if name in given}) for table, own in found]
-    return [(table, tunable(table.settings, own)) for table, own in named if own]
+    some = [
+        (table, {name: tuple(sorted(given[name])) for name in own if name in given})
+        for table, own in found
+    ]
+    return [(table, own) for table, own in some if own]
 
 
 class LimitedEngine(EngineWrapper):
@@ -306,10 +299,3 @@ class Sweep:
             yield engine
         finally:
             await engine.aclose()
-
-
-def _cpus() -> int:
-    """Return the number of CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

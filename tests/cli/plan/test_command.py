@@ -11,6 +11,10 @@ import msgspec
 import pytest
 
 from gateway.cli.console import args
+from gateway.cli.plan.command import speech, text_of
+from gateway.cli.plan.model.load import MeetingLoad
+from gateway.cli.plan.model.simulation import of_share
+from tests.cli.plan.model.examples import CORE, planned, whole
 from tests.cli.plan.model.test_figures import core_report, loaded
 from tests.cli.tune.model.test_steps import figures, found, tried
 from tests.support.command import fails, run
@@ -143,3 +147,27 @@ def test_a_file_that_is_no_report_is_named(
     status, said = fails(capsys, "plan", "--engine", path)
     assert status == 1
     assert f"{path} is not a report" in said
+
+
+# --- as it is printed ------------------------------------------------------------------------
+
+
+def test_a_plan_is_a_table_and_what_its_figures_mean() -> None:
+    printed = text_of(planned(), {}, ("a source",), explain=False)
+    assert "\nengines for finals" in printed
+    assert " x " not in printed.partition("First text:")[0]
+    assert "a source" not in printed
+    assert "encodes each of its events once" in printed
+
+
+def test_an_explained_plan_has_formulas_and_sources() -> None:
+    printed = text_of(planned(), {}, ("a source",), explain=True)
+    assert "10 meetings x 0.8 of the time x 150 words a minute / 16 words" in printed
+    assert printed.endswith("Figures: a source")
+
+
+def test_a_simulation_is_printed_beside_the_plan() -> None:
+    found = of_share(MeetingLoad(), planned(), whole(MeetingLoad()), CORE, 10.0, speech)
+    printed = text_of(planned(), {"": found}, (), explain=False)
+    assert "Simulated, one engine: " in printed
+    assert "p95" in printed

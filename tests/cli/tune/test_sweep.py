@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import pytest
 
 from gateway.cli.report.text import lines
-from gateway.cli.tune import sweep
 from gateway.cli.tune.model.load import Load, described
 from gateway.cli.tune.model.steps import Figures
 from gateway.cli.tune.sweep import HELD, LimitedEngine, Sweep, measure, searches, tunable
@@ -174,15 +174,16 @@ def test_each_engine_is_tuned_by_its_own_settings() -> None:
     found = tunable(Settings())
     assert list(found) == ["batch", "inter_threads"]
     threads = found["inter_threads"]
-    assert threads[-1] == sweep._cpus()
+    assert threads[-1] == len(os.sched_getaffinity(0))
     assert list(threads) == sorted(set(threads))
 
 
 def test_only_the_given_settings_and_values_are_tried() -> None:
     given = {"max_num_batched_tokens": (4096, 1024)}
-    assert tunable(Settings(engine="vllm"), given) == {"max_num_batched_tokens": (1024, 4096)}
+    table = EngineTable(settings=Settings(engine="vllm"))
+    assert searches([table], given) == [(table, {"max_num_batched_tokens": (1024, 4096)})]
     with pytest.raises(SettingsError, match="ctranslate2 engine is not tuned by max_num_seqs, but"):
-        tunable(Settings(), {"max_num_seqs": (1,)})
+        searches([EngineTable(settings=Settings())], {"max_num_seqs": (1,)})
 
 
 def test_each_of_several_engines_is_tuned_by_the_given_settings_that_it_has() -> None:

@@ -119,7 +119,7 @@ def queue_of(engine: EngineFigures, jobs: float, tokens: float, share: float) ->
 
 
 AddRow = Callable[[str, float, str, str], float]
-"""Adds a `CapacityRow`, and returns its value."""
+"""A function that adds a `CapacityRow`, and returns its value."""
 
 
 def capacity(
@@ -142,32 +142,20 @@ def capacity(
         rows.append(CapacityRow(name, value, unit, how))
         return value
 
-    said = row(
-        "utterances",
-        load.meetings * load.talk * load.pace / 60 / work.words / work.parts,
-        "a second",
+    said = load.meetings * load.talk * load.pace / 60 / work.words / work.parts
+    how = (
         f"{load.meetings:,} meetings x {load.talk:g} of the time x {load.pace:g} words a minute /"
-        f" {work.words * work.parts:.0f} words",
+        f" {work.words * work.parts:.0f} words"
     )
-    captions = row(
-        "captions",
-        said * work.parts * load.languages,
-        "a second",
-        f"{rough(said)} utterances x {work.parts:.1f} parts x {load.languages} languages",
+    row("utterances", said, "a second", how)
+    how = f"{rough(said)} utterances x {work.parts:.1f} parts x {load.languages} languages"
+    captions = row("captions", said * work.parts * load.languages, "a second", how)
+    how = (
+        f"{rough(captions)} captions x (1 final + {work.partials:.1f} translations of growing text)"
     )
-    jobs = row(
-        "jobs",
-        captions * (1 + work.partials),
-        "a second",
-        f"{rough(captions)} captions x (1 final + {work.partials:.1f} translations of growing"
-        " text)",
-    )
-    tokens = row(
-        "tokens",
-        captions * work.made * TOKENS_A_WORD,
-        "a second",
-        f"{rough(captions)} captions x {work.made:.0f} words made for each x {TOKENS_A_WORD}",
-    )
+    jobs = row("jobs", captions * (1 + work.partials), "a second", how)
+    how = f"{rough(captions)} captions x {work.made:.0f} words made for each x {TOKENS_A_WORD}"
+    tokens = row("tokens", captions * work.made * TOKENS_A_WORD, "a second", how)
 
     # --- engines
     each = tokens / jobs
@@ -178,69 +166,53 @@ def capacity(
         queues.append((share, jobs * part / engines))
 
     # --- gateways
-    shown = tokens * DELTAS[load.growing]
-    durable = captions + said * work.parts
-    events = row(
-        "events",
-        shown + durable,
-        "a second",
-        f"{rough(tokens)} tokens x {DELTAS[load.growing]} deltas + {rough(captions)} finals +"
-        f" {rough(said * work.parts)} originals",
+    deltas = DELTAS[load.growing]
+    originals = said * work.parts
+    durable = captions + originals
+    how = (
+        f"{rough(tokens)} tokens x {deltas} deltas + {rough(captions)} finals +"
+        f" {rough(originals)} originals"
     )
+    events = row("events", tokens * deltas + durable, "a second", how)
     sockets = load.meetings * (load.speakers + load.readers)
     row("sockets", sockets, "", f"{load.meetings:,} x ({load.speakers} + {load.readers:,})")
-    of_reader = (
-        shown + captions
-    ) / load.languages + said * work.parts  # events that a reader reads, all rooms
-    frames = row(
-        "frames",
-        load.readers * of_reader + load.speakers * events,
-        "a second",
-        f"{load.readers:,} readers x {rough(of_reader)} + {load.speakers} speakers, who read all"
-        f" languages, x {rough(events)}",
+    # Events of all rooms that a reader of one language reads.
+    read = (tokens * deltas + captions) / load.languages + originals
+    how = (
+        f"{load.readers:,} readers x {rough(read)} + {load.speakers} speakers, who read all"
+        f" languages, x {rough(events)}"
     )
+    frames = row("frames", load.readers * read + load.speakers * events, "a second", how)
     per_room = core.event_us * events / load.meetings / 1e6
-    per_reader = core.frame_us * of_reader / load.meetings / 1e6
+    per_reader = core.frame_us * read / load.meetings / 1e6
     if per_room >= CORE_SHARE:
         raise ValueError(
             "One room is more than the core that owns it can take. It cannot be divided."
         )
     readers = max(1, min(SOCKETS, math.floor((CORE_SHARE - per_room) / per_reader)))
-    spread = row(
-        "processes of a room",
-        max(1, math.ceil(load.readers / readers)),
-        "",
+    how = (
         f"{load.readers:,} readers / {readers:,}, which is the least of {SOCKETS:,} sockets and"
-        f" what {CORE_SHARE} of a core can write to",
+        f" what {CORE_SHARE} of a core can write to"
     )
-    row(
-        "last reader",
-        core.frame_us * (load.readers / spread / load.languages + load.speakers) / 1000,
-        "ms later than the first",
-        f"{core.frame_us:.1f} us x the sockets of a process that read one language of a room",
+    spread = row("processes of a room", max(1, math.ceil(load.readers / readers)), "", how)
+    last = core.frame_us * (load.readers / spread / load.languages + load.speakers) / 1000
+    how = f"{core.frame_us:.1f} us x the sockets of a process that read one language of a room"
+    row("last reader", last, "ms later than the first", how)
+    how = (
+        f"{core.event_us:.0f} us x {rough(events)} events x {spread:.0f} processes that a room is"
+        f" spread over + {core.frame_us:.1f} us x {rough(frames)} frames"
     )
     used = (core.event_us * events * spread + core.frame_us * frames) / 1e6
-    row(
-        "cores in use",
-        used,
-        "",
-        f"{core.event_us:.0f} us x {rough(events)} events x {spread:.0f} processes that a room is"
-        f" spread over + {core.frame_us:.1f} us x {rough(frames)} frames",
-    )
-    processes = row(
-        "processes",
-        max(math.ceil(used / CORE_SHARE), math.ceil(sockets / SOCKETS), spread),
-        "of a core each",
+    row("cores in use", used, "", how)
+    how = (
         f"the largest of {rough(used)} / {CORE_SHARE} (above it text waits for text),"
-        f" {sockets:,} sockets / {SOCKETS:,}, and {spread:.0f} for one room",
+        f" {sockets:,} sockets / {SOCKETS:,}, and {spread:.0f} for one room"
     )
+    needed = max(math.ceil(used / CORE_SHARE), math.ceil(sockets / SOCKETS), spread)
+    processes = row("processes", needed, "of a core each", how)
     row("memory", sockets * SOCKET_BYTES / 1e9, "GB", f"{sockets:,} sockets x {SOCKET_BYTES:,} B")
-    network = row(
-        "network",
-        8 * core.frame_bytes * frames / 1e6,
-        "Mbit/s",
-        f"{rough(frames)} frames x {core.frame_bytes:.0f} B, without headers and TLS",
-    )
+    how = f"{rough(frames)} frames x {core.frame_bytes:.0f} B, without headers and TLS"
+    network = row("network", 8 * core.frame_bytes * frames / 1e6, "Mbit/s", how)
     row("network of a process", network / processes, "Mbit/s", f"{rough(network)} / processes")
     limits.append(
         f"The process that owns a room encodes each of its events once, with {per_room:.2%} of a"
@@ -249,15 +221,13 @@ def capacity(
 
     # --- Redis
     if processes > 1:
-        busy = row(
-            "redis",
-            (redis.publish_us * events + redis.append_us * durable) / 1e6
-            + redis.delivery_us * events * spread / 1e6,
-            "of one thread",
+        how = (
             f"{redis.publish_us:g} us x {rough(events)} PUBLISH + {redis.append_us:g} us x"
             f" {rough(durable)} durable + {redis.delivery_us:g} us x {rough(events * spread)} sent"
-            " to processes; at most, since a PUBLISH among many in one write costs a tenth",
+            " to processes; at most, since a PUBLISH among many in one write costs a tenth"
         )
+        us = redis.publish_us * events + redis.append_us * durable
+        busy = row("redis", (us + redis.delivery_us * events * spread) / 1e6, "of one thread", how)
         if busy > ENGINE_SHARE:
             limits.append(
                 f"Redis runs commands in one thread. {math.ceil(busy / ENGINE_SHARE)} of them are"
@@ -280,23 +250,19 @@ def _engines(
     :param each: tokens of a job
     """
     engine = share.figures
-    full = engine.alone(each) * engine.slower(engine.slots)
-    whole = work.words * TOKENS_A_WORD
-    alone = captions * engine.alone(whole) * engine.slower(engine.slots)
-    needed = row(
-        f"engines{share.label}",
-        math.ceil(jobs * full / engine.slots / ENGINE_SHARE),
-        "",
+    slower = engine.slower(engine.slots)
+    full = engine.alone(each) * slower
+    how = (
         f"{rough(jobs)} jobs x {rough(full)} s with all slots in use / {engine.slots} slots /"
-        f" {ENGINE_SHARE}",
+        f" {ENGINE_SHARE}"
     )
-    row(
-        f"engines for finals{share.label}",
-        math.ceil(alone / engine.slots / ENGINE_SHARE),
-        "",
-        "the same for finals alone: what is left when growing texts are left out in overload",
-    )
-    return needed
+    engines = math.ceil(jobs * full / engine.slots / ENGINE_SHARE)
+    row(f"engines{share.label}", engines, "", how)
+    alone = captions * engine.alone(work.words * TOKENS_A_WORD) * slower
+    how = "the same for finals alone: what is left when growing texts are left out in overload"
+    finals = math.ceil(alone / engine.slots / ENGINE_SHARE)
+    row(f"engines for finals{share.label}", finals, "", how)
+    return engines
 
 
 def _waits(
@@ -309,30 +275,18 @@ def _waits(
     """
     engine = share.figures
     queue = queue_of(engine, jobs, each, work.words / work.made)
-    row(
-        f"use of slots{share.label}",
-        queue.running / engine.slots,
-        "",
-        f"{rough(jobs)} jobs of an engine x {rough(queue.service)} s each / {engine.slots}",
-    )
+    how = f"{rough(jobs)} jobs of an engine x {rough(queue.service)} s each / {engine.slots}"
+    row(f"use of slots{share.label}", queue.running / engine.slots, "", how)
     slow = engine.slower(queue.running)
-    for quantile in (0.5, 0.95):
-        wait = queue.wait(quantile, final=not growing)
-        row(
-            f"first text p{100 * quantile:.0f}{share.label}",
-            1000 * wait + engine.first_ms * slow,
-            "ms",
-            f"{1000 * wait:.0f} ms in the queue + {engine.first_ms:g} ms x {slow:.1f} with others",
-        )
-    for quantile, words in ((0.5, work.typical), (0.95, work.long)):
-        wait = queue.wait(quantile, final=True)
-        made = engine.alone(words * TOKENS_A_WORD) * slow
-        row(
-            f"final p{100 * quantile:.0f}{share.label}",
-            1000 * (wait + made),
-            "ms",
-            f"{1000 * wait:.0f} ms in the queue + {1000 * made:.0f} ms for {words:.0f} words",
-        )
+    for percent in (50, 95):
+        wait = 1000 * queue.wait(percent / 100, final=not growing)
+        how = f"{wait:.0f} ms in the queue + {engine.first_ms:g} ms x {slow:.1f} with others"
+        row(f"first text p{percent}{share.label}", wait + engine.first_ms * slow, "ms", how)
+    for percent, words in ((50, work.typical), (95, work.long)):
+        wait = 1000 * queue.wait(percent / 100, final=True)
+        made = 1000 * engine.alone(words * TOKENS_A_WORD) * slow
+        how = f"{wait:.0f} ms in the queue + {made:.0f} ms for {words:.0f} words"
+        row(f"final p{percent}{share.label}", wait + made, "ms", how)
 
 
 def rough(value: float) -> str:

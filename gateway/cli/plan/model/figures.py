@@ -89,37 +89,27 @@ class RedisFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Time of sending a published message to one gateway."""
 
 
+# fmt: off
 ENGINES = {
     "embedded": EngineFigures(
         source="embedded model of 44 M parameters on two shared CPU cores; captions of 12 words:"
         " first token 16.6 ms, whole 121 ms, 35 a second (docs/figures/benchmarks.md)",
-        slots=32,
-        first_ms=16.6,
-        token_ms=6.1,
-        tokens_s=630,
-        job=18,
+        slots=32, first_ms=16.6, token_ms=6.1, tokens_s=630, job=18,
     ),
     "h200-4b": EngineFigures(
         source="a model of the shape of Qwen3-4B on one H200, vLLM 0.25.1, no trained weights;"
         " texts of 66 tokens: first text 18 ms, 200 tokens 0.65 s, 106 texts a second at 64 at once"
         " (docs/figures/benchmarks.md)",
-        slots=64,
-        first_ms=18,
-        token_ms=3.2,
-        tokens_s=7_000,
-        job=66,
+        slots=64, first_ms=18, token_ms=3.2, tokens_s=7_000, job=66,
     ),
     "h200-24m": EngineFigures(
         source="a trained model of 24 M parameters on one H200, an older version of the gateway;"
         " lines of 7 words: first text 9.5 ms, whole 39 ms, 248 a second at 16 at once"
         " (docs/figures/benchmarks.md)",
-        slots=16,
-        first_ms=9.5,
-        token_ms=3.3,
-        tokens_s=2_500,
-        job=10,
+        slots=16, first_ms=9.5, token_ms=3.3, tokens_s=2_500, job=10,
     ),
 }
+# fmt: on
 
 CORE = CoreFigures(
     source="a gateway process with the scripted engine on a busy machine of two shared CPU cores"
@@ -181,13 +171,9 @@ def engine_of(reports: Sequence[LoadReport | TuneReport]) -> EngineFigures:
             " load with texts that do not grow (--partials 0), on an engine that counts its tokens."
         )
     speed, job = max(most)
+    given, first, token = "the reports given", min(firsts), min(tokens)
     return EngineFigures(
-        source="the reports given",
-        slots=slots,
-        first_ms=min(firsts),
-        token_ms=min(tokens),
-        tokens_s=speed,
-        job=job,
+        source=given, slots=slots, first_ms=first, token_ms=token, tokens_s=speed, job=job
     )
 
 
@@ -215,14 +201,13 @@ def core_of(few: LoadReport | TuneReport, many: LoadReport | TuneReport) -> Core
             "The two reports do not tell what a reader costs. Take one with --readers 0 and one"
             " with --readers 100, of a gateway that is a single process on Linux."
         )
-    event_us = (cpu1 * frames2 - cpu2 * frames1) / apart
-    frame_us = (events1 * cpu2 - events2 * cpu1) / apart
-    return CoreFigures(
-        source="the reports given",
-        event_us=max(0.0, event_us),
-        frame_us=max(0.0, frame_us),
-        frame_bytes=size,
+    event, frame = cpu1 * frames2 - cpu2 * frames1, events1 * cpu2 - events2 * cpu1
+    given, event_us, frame_us = (
+        "the reports given",
+        max(0.0, event / apart),
+        max(0.0, frame / apart),
     )
+    return CoreFigures(source=given, event_us=event_us, frame_us=frame_us, frame_bytes=size)
 
 
 def grown(report: LoadReport, name: str) -> float:

@@ -22,6 +22,16 @@ BEHIND = 1_000
 REFUSALS = {"queue": "queue full", "seat": "too many rooms"}
 """Words for the label ``why`` of refused utterances."""
 
+GAUGES = {
+    "sockets": "gateway_sessions",
+    "rooms": "gateway_rooms",
+    "running": "gateway_jobs_running",
+    "capacity": "gateway_jobs_capacity",
+    "queued": "gateway_jobs_queued",
+    "memory": "process_resident_memory_bytes",
+}
+"""Metrics that are figures as they are."""
+
 Series = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
 """Values by the name of the metric, each with its labels."""
 
@@ -86,7 +96,6 @@ def figures(
     # Without an earlier answer, nothing is known of the time since then.
     base = None if latencies_of_all else before or now
     first = _buckets(now, base, "gateway_caption_first_seconds")
-    total = _buckets(now, base, "gateway_caption_total_seconds")
     ended = window.grown("gateway_captions_total")
     failed = window.grown("gateway_captions_total", outcome="failed")
     utterances = window.rate("gateway_utterances_total")
@@ -94,19 +103,14 @@ def figures(
         name=name,
         status=now.status,
         engine=engine,
-        sockets=_sum(now, "gateway_sessions"),
-        rooms=_sum(now, "gateway_rooms"),
-        running=_sum(now, "gateway_jobs_running"),
-        capacity=_sum(now, "gateway_jobs_capacity"),
-        queued=_sum(now, "gateway_jobs_queued"),
+        **{field: _sum(now, metric) for field, metric in GAUGES.items()},
         tokens=window.rate("gateway_tokens_total"),
         utterances=None if utterances is None else 60 * utterances,
         first50=quantile(first, 0.5),
         first95=quantile(first, 0.95),
-        total95=quantile(total, 0.95),
+        total95=quantile(_buckets(now, base, "gateway_caption_total_seconds"), 0.95),
         failed=failed / ended if ended else None,
         cpu=window.rate("process_cpu_seconds_total"),
-        memory=_sum(now, "process_resident_memory_bytes"),
         notes=tuple(_notes(now, window)),
     )
 
@@ -173,21 +177,14 @@ def _sum(answer: GatewayReading, name: str, **labels: str) -> float | None:
 
 def _buckets(now: GatewayReading, before: GatewayReading | None, name: str) -> dict[float, float]:
     """Return the cumulative buckets of a histogram, less those of an earlier answer."""
-    found = _bounds(now, name)
-    if before is not None:
-        earlier = _bounds(before, name)
-        grown = {bound: count - earlier.get(bound, 0.0) for bound, count in found.items()}
-        if all(count >= 0 for count in grown.values()):  # else it is a new process
-            return grown
-    return found
-
-
-def _bounds(answer: GatewayReading, name: str) -> dict[float, float]:
     found: dict[float, float] = {}
-    for labels, count in answer.series.get(f"{name}_bucket", ()):
+    earlier = {} if before is None else _buckets(before, None, name)
+    for labels, count in now.series.get(f"{name}_bucket", ()):
         bound = float(labels["le"])
         found[bound] = found.get(bound, 0.0) + count
-    return found
+    grown = {bound: count - earlier.get(bound, 0.0) for bound, count in found.items()}
+    # Less than before: it is a new process.
+    return found if any(count < 0 for count in grown.values()) else grown
 
 
 def _notes(now: GatewayReading, window: _Window) -> list[str]:

@@ -6,7 +6,7 @@ Owns: titles, formats and which columns go first if there is no space. Must not 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gateway.cli.top.model.figures import GatewayFigures
 
@@ -19,15 +19,28 @@ UNKNOWN = "-"
 class Column(NamedTuple):
     """A column of the table.
 
-    ``rank`` tells which column goes first if there is no space: that with the highest. ``value`` is
-    what rows are sorted by, ``cell`` what is shown.
+    ``rank`` tells which column goes first if there is no space: that with the highest. ``field`` is
+    the figure that rows are sorted by, ``form`` writes it.
     """
 
     title: str
     rank: int
-    value: Callable[[GatewayFigures], float | str | None]
-    cell: Callable[[GatewayFigures], str]
+    field: str
+    form: Callable[[Any], str]
     left: bool = False
+
+    def value(self, row: GatewayFigures) -> Any:
+        """Return what rows are sorted by; None: not known."""
+        return getattr(row, self.field)
+
+    def cell(self, row: GatewayFigures) -> str:
+        """Return what is shown."""
+        value = self.value(row)
+        if value is None or value == "":
+            return UNKNOWN
+        # Jobs at once stand beside the most that there can be.
+        jobs = self.field == "running" and row.capacity is not None
+        return self.form(value) + (f"/{row.capacity:.0f}" if jobs else "")
 
 
 class GatewayTable(NamedTuple):
@@ -37,53 +50,39 @@ class GatewayTable(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def _count(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}"
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
 
 
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
+def _seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
-def _share(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
+def _share(value: float) -> str:
     # A failure in a thousand must not be shown as none.
     return "0 %" if not value else f"{max(value * 100, 0.1):.2g} %"
 
 
-def _bytes(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
+def _bytes(value: float) -> str:
     return f"{value / 2**20:,.0f} MiB" if value < 2**30 else f"{value / 2**30:.1f} GiB"
 
 
-def _jobs(row: GatewayFigures) -> str:
-    if row.running is None or row.capacity is None:
-        return UNKNOWN
-    return f"{row.running:.0f}/{row.capacity:.0f}"
-
-
 COLUMNS = (
-    Column("gateway", 0, lambda row: row.name, lambda row: row.name, left=True),
-    Column("state", 1, lambda row: row.status, lambda row: row.status, left=True),
-    Column("engine", 10, lambda row: row.engine, lambda row: row.engine or UNKNOWN, left=True),
-    Column("sockets", 4, lambda row: row.sockets, lambda row: _count(row.sockets)),
-    Column("rooms", 7, lambda row: row.rooms, lambda row: _count(row.rooms)),
-    Column("jobs", 6, lambda row: row.running, _jobs),
-    Column("queue", 3, lambda row: row.queued, lambda row: _count(row.queued)),
-    Column("tokens/s", 5, lambda row: row.tokens, lambda row: _count(row.tokens)),
-    Column("texts/min", 11, lambda row: row.utterances, lambda row: _count(row.utterances)),
-    Column("first p50", 9, lambda row: row.first50, lambda row: _seconds(row.first50)),
-    Column("first p95", 2, lambda row: row.first95, lambda row: _seconds(row.first95)),
-    Column("final p95", 8, lambda row: row.total95, lambda row: _seconds(row.total95)),
-    Column("failed", 12, lambda row: row.failed, lambda row: _share(row.failed)),
-    Column(
-        "CPU", 13, lambda row: row.cpu, lambda row: UNKNOWN if row.cpu is None else f"{row.cpu:.2f}"
-    ),
-    Column("memory", 14, lambda row: row.memory, lambda row: _bytes(row.memory)),
+    Column("gateway", 0, "name", str, left=True),
+    Column("state", 1, "status", str, left=True),
+    Column("engine", 10, "engine", str, left=True),
+    Column("sockets", 4, "sockets", _count),
+    Column("rooms", 7, "rooms", _count),
+    Column("jobs", 6, "running", _count),
+    Column("queue", 3, "queued", _count),
+    Column("tokens/s", 5, "tokens", _count),
+    Column("texts/min", 11, "utterances", _count),
+    Column("first p50", 9, "first50", _seconds),
+    Column("first p95", 2, "first95", _seconds),
+    Column("final p95", 8, "total95", _seconds),
+    Column("failed", 12, "failed", _share),
+    Column("CPU", 13, "cpu", "{:.2f}".format),
+    Column("memory", 14, "memory", _bytes),
 )
 """All columns, in the order in which they are shown."""
 
@@ -104,7 +103,7 @@ def table(
     """
     value = COLUMNS[sort].value
     known = [row for row in figures if value(row) is not None]
-    known.sort(key=value, reverse=reverse)  # type: ignore[arg-type]  # no value is None
+    known.sort(key=value, reverse=reverse)
     ordered = [*known, *(row for row in figures if value(row) is None)]
     widths = {
         column: max(measure(column.title), *(measure(column.cell(row)) for row in ordered))

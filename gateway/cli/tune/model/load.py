@@ -1,7 +1,7 @@
 """The load to tune for, as a plan of `gateway bench load`.
 
-Owns: making the plan from a history, a recorded meeting or a description, and refusing a load whose
-texts are all of one length. Must not know: clocks, files, engines.
+Owns: making the plan from a history, a recorded meeting or a description, and what makes a load
+prove nothing. Must not know: clocks, files, engines.
 """
 
 from __future__ import annotations
@@ -46,10 +46,6 @@ MOST = 10_000
 """Utterances of a step at most. More could not be measured within minutes."""
 
 
-class Uniform(ValueError):
-    """A load whose texts are all of one length, so that its results prove nothing."""
-
-
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """The load of a history.
 
@@ -88,11 +84,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     texts: int
 
     @property
-    def spread(self) -> tuple[float, float]:
-        """The 10th and the 90th percentile of the texts' characters."""
-        return percentile(self.lengths, 0.1), percentile(self.lengths, 0.9)
-
-    @property
     def few(self) -> str:
         """A warning if the load is known from too few texts; else empty."""
         if self.texts >= FEW:
@@ -102,13 +93,14 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
             " history, or more sentences with --text."
         )
 
-
-def check(load: Load) -> None:
-    """Raise `Uniform` if the lengths of a load prove nothing."""
-    low, high = load.spread
-    if high < UNIFORM * low:
-        raise Uniform(
-            f"This load is uniform: nine of ten of its {len(load.lengths)} texts have at most"
+    @property
+    def uniform(self) -> str:
+        """The reason why results for such lengths prove nothing; empty if they differ enough."""
+        low, high = (percentile(self.lengths, share) for share in (0.1, 0.9))
+        if high >= UNIFORM * low:
+            return ""
+        return (
+            f"This load is uniform: nine of ten of its {len(self.lengths)} texts have at most"
             f" {high:.0f} characters, one of ten at most {low:.0f}, less than {UNIFORM:g} times"
             " apart. What is fastest with texts of one length is not fastest with speech. Give it"
             " real lengths (--describe '16 streams, 5-40 words') or say --force-uniform."

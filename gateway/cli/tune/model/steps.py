@@ -105,11 +105,9 @@ class Tried(msgspec.Struct, kw_only=True):
         return best(self.steps)
 
 
-_WAITS: dict[str, Callable[[Figures], float]] = {
-    "captions": lambda one: one.final.p95,
-    "first texts": lambda one: one.first.p95,
-}
-"""The percentiles that decide, the first before the second."""
+def _waits(one: Figures) -> dict[str, float]:
+    """Return the percentiles that decide, the first before the second."""
+    return {"captions": one.final.p95, "first texts": one.first.p95}
 
 
 def compare(new: Figures, old: Figures) -> tuple[int, str]:
@@ -117,14 +115,14 @@ def compare(new: Figures, old: Figures) -> tuple[int, str]:
     if new.kept is not old.kept:
         told = "it keeps up with the load" if new.kept else "it does not keep up with the load"
         return (1 if new.kept else -1), told
-    if not new.kept and (_above(new.made, old.made) or _above(old.made, new.made)):
+    if not new.kept and _apart(new.made, old.made):
         sign = 1 if new.made > old.made else -1
         return sign, f"{new.made:.1f} captions a second, not {old.made:.1f}"
-    for what, of in _WAITS.items():
-        one, other = of(new), of(old)
-        if _above(one, other, LEAST_MS) or _above(other, one, LEAST_MS):
-            sign = 1 if one < other else -1
-            return sign, f"95 of 100 {what} take {one:.0f} ms, not {other:.0f} ms"
+    before = _waits(old)
+    for what, wait in _waits(new).items():
+        if _apart(wait, before[what], LEAST_MS):
+            sign = 1 if wait < before[what] else -1
+            return sign, f"95 of 100 {what} take {wait:.0f} ms, not {before[what]:.0f} ms"
     return 0, "no difference"
 
 
@@ -133,10 +131,11 @@ def best(steps: Mapping[int, Figures]) -> int:
     left = {value: one for value, one in steps.items() if one.kept}
     if not left:
         most = max(one.made for one in steps.values())
-        left = {value: one for value, one in steps.items() if not _above(most, one.made)}
-    for of in _WAITS.values():
-        lowest = min(map(of, left.values()))
-        left = {value: one for value, one in left.items() if not _above(of(one), lowest, LEAST_MS)}
+        left = {value: one for value, one in steps.items() if not _apart(most, one.made)}
+    for what in _waits(next(iter(left.values()))):
+        waits = {value: _waits(one)[what] for value, one in left.items()}
+        lowest = min(waits.values())
+        left = {value: left[value] for value in left if not _apart(waits[value], lowest, LEAST_MS)}
     return min(left)
 
 
@@ -153,9 +152,9 @@ def rises(waits: Sequence[float]) -> bool:
     return median(waits[-third:]) > max(RISEN_MS, 2 * median(waits[:third]))
 
 
-def _above(one: float, other: float, least: float = 0.0) -> bool:
-    """Return whether a figure is larger by more than chance explains."""
-    return one > other * (1 + MARGIN) + least
+def _apart(one: float, other: float, least: float = 0.0) -> bool:
+    """Return whether two figures differ by more than chance explains."""
+    return max(one, other) > min(one, other) * (1 + MARGIN) + least
 
 
 # --- the report ----------------------------------------------------------------------------------
@@ -175,31 +174,22 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def made(
-    engine: str,
-    load: Load,
-    tried: Sequence[Tried],
-    *,
-    forced: bool = False,
-    table: str | None = None,
+    engine: str, load: Load, tried: Sequence[Tried], *, table: str | None = None
 ) -> TuneReport:
     """Return the report of a search.
 
     :param table: name of the ``[[engine]]`` table that was tuned; None if there are none
     :param tried: at least one, each with at least one step
-    :param forced: whether the load was uniform and ``--force-uniform`` was given
     """
     warnings = [load.few] if load.few else []
-    if forced:
+    if load.uniform:
         warnings.append("The load is uniform: its texts are of one length, unlike speech.")
     recommended = {one.setting: one.best for one in tried}
     lines = [f"# Found by gateway tune with {engine}.", f"# Load: {load.told}."]
     if table is not None:
         # A file of these lines alone would start other engines.
-        lines += [
-            "# Copy the values into the table of this name.",
-            "[[engine]]",
-            f'name = "{table}"',
-        ]
+        lines.append("# Copy the values into the table of this name.")
+        lines += ["[[engine]]", f'name = "{table}"']
     lines += [f"{name} = {value}" for name, value in recommended.items()]
     return TuneReport(
         engine=engine if table is None else f"{table} ({engine})",

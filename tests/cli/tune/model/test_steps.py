@@ -161,8 +161,8 @@ def tried(**changes: object) -> Tried:
 LOAD = load()
 
 
-def found(*all: Tried, forced: bool = False, load: Load = LOAD) -> TuneReport:
-    return made("vllm:qwen", load, all or (tried(),), forced=forced)
+def found(*all: Tried, load: Load = LOAD) -> TuneReport:
+    return made("vllm:qwen", load, all or (tried(),))
 
 
 def test_a_report_is_a_table_reasons_and_settings() -> None:
@@ -197,7 +197,7 @@ def test_the_settings_are_a_file_that_the_gateway_takes(tmp_path: Path, name: st
 
 
 def test_the_settings_of_one_table_name_the_table_that_they_belong_to() -> None:
-    report = made("vllm:qwen", LOAD, (tried(),), forced=False, table="large")
+    report = made("vllm:qwen", LOAD, (tried(),), table="large")
     assert report.engine == "large (vllm:qwen)"
     text = steps.text(report)
     assert text.endswith('[[engine]]\nname = "large"\nmax_num_seqs = 8')
@@ -219,7 +219,8 @@ def test_weaknesses_of_a_search_are_warnings() -> None:
     assert found().warnings == ()
     weak = {8: figures(doubts=("A client process used 99% of its core.",), running=7)}
     few = replace(LOAD, texts=5)
-    first, uniform, late = found(tried(steps=weak), forced=True, load=few).warnings
+    uneven = replace(few, lengths=(40.0,) * 5)
+    first, uniform, late = found(tried(steps=weak), load=uneven).warnings
     assert "from 5 different texts" in first
     assert "uniform" in uniform
     assert late == "max_num_seqs = 8 is in doubt: A client process used 99% of its core."
