@@ -25,11 +25,8 @@ from gateway.protocol.messages import (
     Welcome,
 )
 
-PARTING_S = 120.0
-"""Seconds to wait at the end for captions that are in flight."""
-
-NOTE_COLUMNS = 32
-"""Columns in which is said which line was corrected or taken back."""
+PARTING_S = 120.0  # seconds to wait at the end for captions that are in flight
+NOTE_COLUMNS = 32  # columns in which is said which line was corrected or taken back
 
 
 def add(parser: argparse.ArgumentParser) -> None:

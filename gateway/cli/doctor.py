@@ -44,9 +44,7 @@ from gateway.settings.catalogue import EngineTable, Settings, SettingsError
 from gateway.settings.loading import LoadedSettings
 from gateway.storage.sqlite import store as sqlite
 
-PATIENCE_S = 10.0
-"""Seconds to wait for a model server, for Redis and for the driver of a GPU."""
-
+PATIENCE_S = 10.0  # seconds to wait for a model server, for Redis and for the driver of a GPU
 EXPIRES_SOON = timedelta(days=14)
 """Time before the end of a certificate from which on it is worth a note."""
 
@@ -73,8 +71,7 @@ class CheckFailed(Exception):
 Check = Callable[[Settings], Iterator[str]]
 """A check. It yields lines of good news, or of notes if they begin with `NOTE`."""
 
-NOTE = "note: "
-"""Beginning of a line that is worth knowing, though the gateway would start."""
+NOTE = "note: "  # beginning of a line that is worth knowing, though the gateway would start
 
 
 def add(parser: argparse.ArgumentParser) -> None:

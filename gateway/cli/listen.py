@@ -30,21 +30,14 @@ from gateway.text import languages
 from gateway.transcripts import formats
 from gateway.transcripts.transcript import Transcript
 
-RATE = 16_000
-"""Samples per second that are sent, which are those that recognisers read."""
-READ = RATE // 10 * 2
-"""Bytes that are read from ffmpeg at once: a tenth of a second."""
-PARTING_S = 120.0
-"""Seconds to wait at the end for captions that are in flight."""
-BAR = 30
-"""Characters of the progress bar."""
+RATE = 16_000  # samples per second that are sent, which are those that recognisers read
+READ = RATE // 10 * 2  # bytes that are read from ffmpeg at once: a tenth of a second
+PARTING_S = 120.0  # seconds to wait at the end for captions that are in flight
+BAR = 30  # characters of the progress bar
 SAVED = {".vtt": formats.vtt, ".srt": formats.srt, ".txt": formats.txt}
 """Functions that write subtitles, by the end of the file's name."""
 
-MICROPHONE = {
-    "darwin": "ffmpeg -f avfoundation -i :0",
-    "win32": 'ffmpeg -f dshow -i audio="NAME"',
-}
+MICROPHONE = {"darwin": "ffmpeg -f avfoundation -i :0", "win32": 'ffmpeg -f dshow -i audio="NAME"'}
 """Commands that record the microphone, by platform."""
 
 _DURATION = re.compile(rb"Duration: (\d+):(\d\d):(\d\d\.\d+)")
@@ -163,10 +156,7 @@ async def _decoded(source: str, listener: SpeechScreen) -> AsyncGenerator[AsyncI
 
 
 async def _sound(
-    ffmpeg: asyncio.subprocess.Process,
-    reading: asyncio.Task[None],
-    said: deque[bytes],
-    source: str,
+    ffmpeg: asyncio.subprocess.Process, reading: asyncio.Task[None], said: deque[bytes], source: str
 ) -> AsyncGenerator[bytes]:
     assert ffmpeg.stdout is not None
     heard = False
@@ -197,10 +187,8 @@ class SpeechScreen:
     """
 
     def __init__(self, screen: Screen, *, several: bool) -> None:
-        self.total: float | None = None
-        """Seconds of the whole sound, if they are known."""
-        self.failed = 0
-        """Captions that could not be made."""
+        self.total: float | None = None  # seconds of the whole sound, if they are known
+        self.failed = 0  # captions that could not be made
         self._screen = screen
         self._several = several
         self._captions = Captions()

@@ -35,8 +35,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 SCHEMAS = (PACKAGE.parent / "docs" / "schema", PACKAGE / "schema")
 """Folders that may hold the generated schemas: in a checkout, or in an installed wheel."""
 
-Fill = Callable[[argparse.ArgumentParser], None]
-"""A function that adds the flags of a command."""
+Fill = Callable[[argparse.ArgumentParser], None]  # A function that adds the flags of a command
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -30,11 +30,8 @@ from gateway.server.runtime.language_detection import Detector
 from gateway.settings.catalogue import Settings
 from gateway.text import languages
 
-PATIENT_S = 1.0
-"""Seconds of silence before the user is told that a model is being loaded."""
-
-PATIENCE_S = 30.0
-"""Seconds to try to reach a gateway again after the connection broke."""
+PATIENT_S = 1.0  # seconds of silence before the user is told that a model is being loaded
+PATIENCE_S = 30.0  # seconds to try to reach a gateway again after the connection broke
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -16,9 +16,7 @@ from gateway.protocol.messages import View
 from gateway.settings.catalogue import SettingsError
 
 N = TypeVar("N", int, float)
-
-URL = "ws://127.0.0.1:8000"
-"""Address of a gateway with its usual settings on this machine."""
+URL = "ws://127.0.0.1:8000"  # address of a gateway with its usual settings on this machine
 
 
 def add_url(parser: argparse.ArgumentParser) -> None:

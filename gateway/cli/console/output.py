@@ -18,7 +18,6 @@ from gateway.settings.catalogue import KEY
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
 NEEDS_KEY = f"If the gateway requires an API key, set the variable {KEY}."
 """End of the help of commands that talk to a gateway."""
 

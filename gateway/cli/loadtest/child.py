@@ -33,20 +33,15 @@ from gateway.cli.report.stats import Histogram
 from gateway.client.transport import address
 from gateway.protocol.codec import Codec
 
-ANSWER_S = 20.0
-"""Seconds to wait for the handshake and ``welcome``."""
-TICK_S = 0.1
-"""Seconds between two checks of how late the process is, besides those at each send."""
-SAMPLE_S = 0.5
-"""Seconds between two samples for the progress bar."""
+ANSWER_S = 20.0  # seconds to wait for the handshake and ``welcome``
+TICK_S = 0.1  # seconds between two checks of how late the process is, besides those at each send
+SAMPLE_S = 0.5  # seconds between two samples for the progress bar
 SLICE_S = 0.02
 """Seconds of sending at a time. A process that cannot keep up still reads, and can still be
 stopped.
 """
-POLL_S = 0.05
-"""Seconds between two checks whether all captions have ended."""
-QUIET_S = 0.3
-"""Seconds without a frame after which nothing more is expected."""
+POLL_S = 0.05  # seconds between two checks whether all captions have ended
+QUIET_S = 0.3  # seconds without a frame after which nothing more is expected
 CATCH_UP_S = 1.5
 """Seconds at the end in which slow readers read what waits for them, among it the reason why they
 were closed.

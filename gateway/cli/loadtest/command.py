@@ -14,16 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from gateway.cli.console.args import (
-    count,
-    need,
-    number,
-    positive,
-    seconds,
-    share,
-    tags,
-    word_range,
-)
+from gateway.cli.console.args import count, need, number, positive, seconds, share, tags, word_range
 from gateway.cli.console.files import check_outputs, write_json
 from gateway.cli.console.output import NEEDS_KEY, api_key
 from gateway.cli.console.terminal import Screen, columns
@@ -32,8 +23,7 @@ from gateway.cli.report.schedule import Arrivals
 from gateway.protocol.messages import View
 from gateway.text import languages
 
-MOST_PROCESSES = 4
-"""Client processes by default, at most."""
+MOST_PROCESSES = 4  # client processes by default, at most
 UNTIL = {
     "ack": "from a text to its acknowledgement",
     "first": "from an utterance to its first text",

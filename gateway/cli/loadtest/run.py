@@ -29,15 +29,11 @@ from gateway.cli.report.stats import Histogram
 from gateway.client.transport import Route
 
 T = TypeVar("T")
-
 LEAD_S = 0.3
 """Seconds between the message to begin and the beginning, so that all processes have it in time."""
-END_S = 10.0
-"""Seconds that a process has to end when its pipe is closed."""
-SHOW_S = 0.5
-"""Seconds between two progress bars."""
-BAR = 16
-"""Letters of the progress bar."""
+END_S = 10.0  # seconds that a process has to end when its pipe is closed
+SHOW_S = 0.5  # seconds between two progress bars
+BAR = 16  # letters of the progress bar
 
 
 class LoadRun:
@@ -59,10 +55,8 @@ class LoadRun:
         every: float = 1.0,
     ) -> None:
         self.plan = plan
-        self.stopped = False
-        """True after `stop`."""
-        self.tally = LoadTally.of(plan)
-        """Results of all processes, once `run` has returned."""
+        self.stopped = False  # True after `stop`
+        self.tally = LoadTally.of(plan)  # results of all processes, once `run` has returned
         self._lines = lines
         self._key = key
         self._goals = goals

@@ -18,10 +18,8 @@ from gateway.client.transport import address
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.settings.catalogue import KEY
 
-ANSWER_S = 5.0
-"""Seconds to wait for an answer."""
-MOST = 8_388_608
-"""Largest answer in bytes."""
+ANSWER_S = 5.0  # seconds to wait for an answer
+MOST = 8_388_608  # largest answer in bytes
 
 
 LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
@@ -51,8 +49,7 @@ class Scraper:
 
     def __init__(self, url: str, key: str | None) -> None:
         self.samples: list[tuple[float, dict[str, float]]] = []
-        self.why: str | None = None
-        """Reason why there are no samples."""
+        self.why: str | None = None  # reason why there are no samples
         # A proxy may serve the gateway below a path of its own.
         socket = urlsplit(address(url, {}))
         path = socket.path.removesuffix(SOCKET_PATH).rstrip("/")

@@ -25,8 +25,7 @@ from picows import (
     ws_connect,
 )
 
-MOST = 16_777_216
-"""Largest message in bytes. No message of a gateway is near it."""
+MOST = 16_777_216  # largest message in bytes. No message of a gateway is near it
 RECEIVE = 8_192
 """SO_RCVBUF of a slow reader, in bytes. Data in a larger kernel buffer would not wait in the
 gateway.
@@ -34,10 +33,8 @@ gateway.
 UNSENT = 1_048_576
 """Bytes that may wait to be sent. Beyond that the gateway does not read, and nothing more is sent.
 """
-TICK_S = 0.25
-"""Seconds between two reads of a slow reader."""
-LOST = 1006
-"""Close code if no close frame came (RFC 6455, section 7.1.5)."""
+TICK_S = 0.25  # seconds between two reads of a slow reader
+LOST = 1006  # close code if no close frame came (RFC 6455, section 7.1.5)
 
 
 def tls(url: str) -> ssl.SSLContext | None:

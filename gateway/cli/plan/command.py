@@ -30,13 +30,10 @@ from gateway.cli.tune.model.steps import TuneReport
 if TYPE_CHECKING:  # SimPy is imported with it, which is an extra
     from gateway.cli.plan.model.simulation import SimulationReport
 
-BYTES = 64 * 1024 * 1024
-"""Largest report in bytes."""
+BYTES = 64 * 1024 * 1024  # largest report in bytes
 _SHARE = re.compile(r"(?:([1-9]\d*):)?(.+)")
 """Value of ``--engine``: the number of languages, and the engine."""
-WIDTH = 100
-"""Letters of a line, if the output is no terminal."""
-
+WIDTH = 100  # letters of a line, if the output is no terminal
 MEANT = (
     "First text: from the second agreed word of a growing text, or from a whole one, to the first"
     " text of its caption. Final: from the end of an utterance to its finished caption. Both"

@@ -33,14 +33,9 @@ from gateway.client import Client, NotTranslated, Refused, connect
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
 from gateway.text import languages, units
 
-PARTING_S = 120.0
-"""Seconds to wait for an answer, and at the end for captions in flight."""
-
-PATIENCE_S = 10.0
-"""Seconds to try to reach a gateway again after the connection broke."""
-
-FILE_BYTES = 64 * 1024 * 1024
-"""Largest file in bytes, enough for a recorded week."""
+PARTING_S = 120.0  # seconds to wait for an answer, and at the end for captions in flight
+PATIENCE_S = 10.0  # seconds to try to reach a gateway again after the connection broke
+FILE_BYTES = 64 * 1024 * 1024  # largest file in bytes, enough for a recorded week
 
 
 def load(
@@ -106,23 +101,17 @@ class Player:
         self.views = views
         self.room = room or f"replay-{secrets.token_hex(4)}"
         self.engine = ""
-        self.work: EngineWork | None = None
-        """Work of the engine during the replay; None: unknown."""
-        self.work_offline: EngineWork | None = None
-        """Work of the engine during `compare`."""
+        self.work: EngineWork | None = None  # work of the engine during the replay; None: unknown
+        self.work_offline: EngineWork | None = None  # work of the engine during `compare`
         self.offline: dict[tuple[str, str], str] | None = None
         """Final captions of `compare`, by (id, language); empty if there was no caption."""
-        self.whole = False
-        """True once all of it was played."""
-        self.seconds = 0.0
-        """Seconds that it took."""
+        self.whole = False  # True once all of it was played
+        self.seconds = 0.0  # seconds that it took
         self.late = 0.0
         """The most seconds by which a text was sent too late. Above a few, figures mean little."""
-        self.refused = 0
-        """Texts that the gateway refused."""
+        self.refused = 0  # texts that the gateway refused
         self._screen = screen
-        self._growing: dict[str, str] = {}
-        """Newest caption on the screen, by language."""
+        self._growing: dict[str, str] = {}  # newest caption on the screen, by language
         self._connect = partial(connect, url, answer_s=PARTING_S, patience_s=PATIENCE_S, key=key)
         self._watches = {(lang, view): ScreenRecorder((lang,)) for view in views for lang in to}
         self._said: dict[str, ScriptUtterance] = {}

@@ -28,8 +28,7 @@ from gateway.client import connect
 from gateway.protocol.messages import Cancelled, Edited, Retracted, ServerMessage, Source
 from gateway.text import languages
 
-KEPT = 1000
-"""Utterances that may still change before they are written; a room remembers as many."""
+KEPT = 1000  # utterances that may still change before they are written; a room remembers as many
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -20,17 +20,12 @@ from gateway.cli.report.table import number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Point = tuple[float, float | None]
-"""x and y; a y of None is a gap in the line."""
+Point = tuple[float, float | None]  # x and y; a y of None is a gap in the line
 
-SIZE = 7.5, 3.5
-"""Width and height in inches of 72 pixels."""
-MARKED = 60
-"""Points of a line up to which each has a dot, which shows its values on hover."""
-FEW = 10
-"""Values of a logarithmic axis up to which each has a tick."""
-LETTERS = 90
-"""Letters that fit below a chart side by side."""
+SIZE = 7.5, 3.5  # width and height in inches of 72 pixels
+MARKED = 60  # points of a line up to which each has a dot, which shows its values on hover
+FEW = 10  # values of a logarithmic axis up to which each has a tick
+LETTERS = 90  # letters that fit below a chart side by side
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b98900", "#3b8fc4", "#6a51a3", "#444444")
 METADATA = ("Creator", "Date", "Format", "Type")
 """Keys of the metadata that matplotlib would write about itself into each chart."""

@@ -17,12 +17,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 HALF_BITS = 7
-HALF = 1 << HALF_BITS
-"""Buckets to each doubling; a value is known to one part in so many."""
-MOST_US = (1 << 40) - 1
-"""Largest value in microseconds, some 12 days. Larger values count as this."""
-SPANS = 600
-"""Spans of a timeline."""
+HALF = 1 << HALF_BITS  # buckets to each doubling; a value is known to one part in so many
+MOST_US = (1 << 40) - 1  # largest value in microseconds, some 12 days. Larger values count as this
+SPANS = 600  # spans of a timeline
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -129,8 +126,7 @@ class Timeline(msgspec.Struct):
     `SPANS` are kept; later times count in the last one.
     """
 
-    span: float
-    """Seconds of a span."""
+    span: float  # seconds of a span
     spans: dict[int, Histogram] = {}
 
     def add(self, at: float, seconds: float) -> None:

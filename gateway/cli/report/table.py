@@ -10,8 +10,7 @@ import math
 import textwrap
 from collections.abc import Collection, Sequence
 
-GAP = "  "
-"""Space between two columns."""
+GAP = "  "  # space between two columns
 
 Cell = str | float | int | None
 """A cell of a table; None is written as ``-`` and means not measured."""
@@ -32,10 +31,7 @@ def number(value: Cell) -> str:
 
 
 def text(
-    heads: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    left: int = 1,
-    width: int | None = None,
+    heads: Sequence[str], rows: Sequence[Sequence[Cell]], left: int = 1, width: int | None = None
 ) -> str:
     """Return columns side by side, the first ``left`` of them flush left.
 

@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.cli.loadtest.scrape import ANSWER_S, Scraper
 from gateway.cli.top.model.figures import GatewayFigures, GatewayReading, figures
 
-WINDOW_S = 60.0
-"""Seconds over which rates and percentiles are computed."""
+WINDOW_S = 60.0  # seconds over which rates and percentiles are computed
 
 
 class Poller:

@@ -25,11 +25,8 @@ from gateway.cli.top.model.figures import DOWN, GatewayFigures
 from gateway.cli.top.model.table import COLUMNS, table
 from gateway.cli.top.poll import WINDOW_S, Poller
 
-ONCE_S = 1.0
-"""Seconds between the two readings of a single frame. Rates need two."""
-
-PIPE = 200
-"""Columns of a frame that is written to a pipe or a file: all columns of the table."""
+ONCE_S = 1.0  # seconds between the two readings of a single frame. Rates need two
+PIPE = 200  # columns of a frame that is written to a pipe or a file: all columns of the table
 
 
 STYLES = {"ready": "green", "starting": "yellow", "draining": "yellow"}

@@ -32,17 +32,12 @@ if TYPE_CHECKING:
     from gateway.cli.tune.model.load import Load
     from gateway.core.base.model import Model
 
-EVERY_S = 1.0
-"""Seconds between two scrapes."""
-
-LEAST_S = 2.0
-"""Least seconds of a step: whole seconds count, after the first."""
+EVERY_S = 1.0  # seconds between two scrapes
+LEAST_S = 2.0  # least seconds of a step: whole seconds count, after the first
 
 _seconds = ranged(float, lambda value: LEAST_S <= value < math.inf, f"{LEAST_S:g} or more")
 
-BYTES = 256 * 1024 * 1024
-"""Largest history in bytes."""
-
+BYTES = 256 * 1024 * 1024  # largest history in bytes
 USUAL = ("de", "fr", "es", "ja", "zh")
 """Languages that are read if none are named, as far as the model has them."""
 

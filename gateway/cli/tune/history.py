@@ -34,7 +34,6 @@ LENGTHS = "gateway_utterance_characters_bucket"
 CAPTIONS = "gateway_captions_total"
 JOBS = "gateway_jobs_total"
 NAMES = (UTTERANCES, LENGTHS, CAPTIONS, JOBS)
-
 OWN = frozenset({"le", "priority", "outcome", "by"})
 """Labels that the gateway gives to these metrics. All others name the process."""
 
@@ -49,8 +48,7 @@ BUSY_S = 30.0
 _AT = re.compile(r"^#[ \t]*at[ \t]+(\d+(?:\.\d*)?)[ \t]*$", re.MULTILINE)
 
 Labels = frozenset[tuple[str, str]]
-Values = dict[tuple[str, Labels], float]
-"""Values of series by name and labels."""
+Values = dict[tuple[str, Labels], float]  # values of series by name and labels
 
 
 def recorded(text: str) -> Recorded:

@@ -37,18 +37,10 @@ from gateway.settings.catalogue import EngineTable, Settings, SettingsError
 HELD = "max_num_seqs"
 """Setting of jobs at once to which the gateway can hold a running engine: one start is enough."""
 
-PLACES = (1, 2, 4, 8, 16, 32, 64)
-"""Values of jobs at once."""
-
-TOKENS = (512, 2048, 8192, 16384)
-"""Values of tokens in one step of the model."""
-
-SCRAPE_S = 0.25
-"""Seconds between two scrapes of the gateway's gauges."""
-
-FAILED = 0.5
-"""Share of captions that may fail. If more do, the waits mean nothing."""
-
+PLACES = (1, 2, 4, 8, 16, 32, 64)  # values of jobs at once
+TOKENS = (512, 2048, 8192, 16384)  # values of tokens in one step of the model
+SCRAPE_S = 0.25  # seconds between two scrapes of the gateway's gauges
+FAILED = 0.5  # share of captions that may fail. If more do, the waits mean nothing
 UNLIMITED = {
     **{"stretch": 1e6, "queue": 100_000, "inflight": 4_096, "job_s": 3_600.0},
     **{"rate": 1e4, "burst": 10_000, "address_rate": 1e4},
@@ -218,8 +210,7 @@ class Sweep:
         measure: Measure = measure,
     ) -> None:
         self.settings = settings
-        self.tried: list[Tried] = []
-        """Results so far, however the search ended."""
+        self.tried: list[Tried] = []  # results so far, however the search ended
         self._load = load
         self._to = to
         self._say = say

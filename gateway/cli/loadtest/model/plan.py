@@ -15,8 +15,7 @@ from gateway.cli.report.schedule import Arrivals
 from gateway.protocol.messages import View
 
 Wire = Literal["json", "msgpack"]
-LEAST_PACE = 10.0
-"""Words a minute. A sentence that takes an hour would have ten thousand partials."""
+LEAST_PACE = 10.0  # words a minute. A sentence that takes an hour would have ten thousand partials
 MOST_RATE = 10_000.0
 """Utterances a second, more than any gateway takes. Growing utterances are held in memory until
 they end.
@@ -30,42 +29,29 @@ grown   from the first partial of a growing utterance until its first translated
 final   from the end of an utterance until its finished caption
 cancel  from a cancel until ``cancelled``
 """
-SHARES = (50, 95, 99)
-"""Percentiles for which a goal can be set."""
+SHARES = (50, 95, 99)  # percentiles for which a goal can be set
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of one run."""
 
     url: str
-    langs: tuple[str, ...]
-    """Speakers read all of them; each reader reads one, in turn."""
-    run: str = "0"
-    """Part of the room names, so that two runs never share a room."""
+    langs: tuple[str, ...]  # speakers read all of them; each reader reads one, in turn
+    run: str = "0"  # part of the room names, so that two runs never share a room
     source: str = "en"
     rooms: int = 1
-    speakers: int = 1
-    """Speakers in each room."""
-    readers: int = 0
-    """Readers in each room, besides its speakers."""
-    slow: int = 0
-    """Readers in each room that read only `slow_bytes` a second."""
+    speakers: int = 1  # speakers in each room
+    readers: int = 0  # readers in each room, besides its speakers
+    slow: int = 0  # readers in each room that read only `slow_bytes` a second
     slow_bytes: int = 2_048
-    rate: float = 1.0
-    """Utterances a second of all speakers together."""
+    rate: float = 1.0  # utterances a second of all speakers together
     arrivals: Arrivals = "poisson"
-    seconds: float = 30.0
-    """Seconds within which utterances begin."""
-    warm: float = 2.0
-    """Seconds at the beginning that are not counted."""
-    drain: float = 15.0
-    """Seconds after the last send within which captions may come."""
-    partials: float = 0.5
-    """Share of the utterances that grow while they are spoken."""
-    cancel: float = 0.0
-    """Share of the utterances that are cancelled."""
-    pace: float = 150.0
-    """Words a minute of a speaker."""
+    seconds: float = 30.0  # seconds within which utterances begin
+    warm: float = 2.0  # seconds at the beginning that are not counted
+    drain: float = 15.0  # seconds after the last send within which captions may come
+    partials: float = 0.5  # share of the utterances that grow while they are spoken
+    cancel: float = 0.0  # share of the utterances that are cancelled
+    pace: float = 150.0  # words a minute of a speaker
     words: tuple[int, int] | None = (2, 40)
     """Least and most words of an utterance; None: each line of the text is one utterance."""
     wire: Wire = "json"

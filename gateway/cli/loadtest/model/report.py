@@ -18,14 +18,9 @@ from gateway.cli.report import chart, page, table
 from gateway.cli.report.page import Section, Table
 from gateway.cli.report.stats import Summary
 
-BUSY = 0.85
-"""Share of a core above which a client process may itself have caused the waits."""
-DRAWN = (0.5, 0.95, 0.99)
-"""Percentiles drawn over time."""
-
-OF_CAPTIONS = ("first", "grown", "final")
-"""Latencies that a caption without a text does not have."""
-
+BUSY = 0.85  # share of a core above which a client process may itself have caused the waits
+DRAWN = (0.5, 0.95, 0.99)  # percentiles drawn over time
+OF_CAPTIONS = ("first", "grown", "final")  # latencies that a caption without a text does not have
 NAMES = {
     "ack": "text taken",
     "first": "first text",
@@ -43,40 +38,30 @@ class LoadReport(msgspec.Struct, kw_only=True):
 
     engine: str
     plan: Plan
-    whole: bool
-    """False if it was stopped, or lost its gateway."""
-    invalid: list[str]
-    """Reasons why the latencies are not those of the gateway."""
-    missed: list[str]
-    """Goals that were missed."""
+    whole: bool  # False if it was stopped, or lost its gateway
+    invalid: list[str]  # reasons why the latencies are not those of the gateway
+    missed: list[str]  # goals that were missed
     rates: dict[str, float]
     """Number a second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``. A
     run that was stopped counts the time until then.
     """
-    times: dict[str, Summary]
-    """Latencies in milliseconds, by kind."""
-    errors_share: float
-    """Share of the expected captions that were refused, failed or did not end."""
+    times: dict[str, Summary]  # latencies in milliseconds, by kind
+    errors_share: float  # share of the expected captions that were refused, failed or did not end
     counts: dict[str, int]
     errors: dict[str, int]
     closes: dict[str, int]
     slow: dict[str, int]
-    late: Summary
-    """Milliseconds between due and sent."""
-    busiest: float
-    """Share of a core that the busiest client process used."""
-    cpu_us: float
-    """CPU microseconds of all client processes, per frame read."""
+    late: Summary  # milliseconds between due and sent
+    busiest: float  # share of a core that the busiest client process used
+    cpu_us: float  # CPU microseconds of all client processes, per frame read
     courses: dict[str, dict[str, Points]]
     """Percentiles over time: by kind and percentile, (second, ms)."""
-    flows: dict[str, Points]
-    """Counts over time: (second, count)."""
+    flows: dict[str, Points]  # counts over time: (second, count)
     metrics: dict[str, Points] = {}
     """The gateway's gauges over time, and the growth a second of its counters."""
     before: dict[str, float] = {}
     after: dict[str, float] = {}
-    why: str | None = None
-    """Reason why the gateway's own figures are missing."""
+    why: str | None = None  # reason why the gateway's own figures are missing
 
     @property
     def good(self) -> bool:
@@ -373,7 +358,7 @@ def html(report: LoadReport) -> str:
         head="How it was made",
         text=[
             "Open loop: every time counts from the moment at which its cause was due, whether or"
-            " not earlier ones had been answered.",
+            " not earlier ones had been answered."
         ],
         tables=[Table(("parameter", "value"), [(name, _given(value)) for name, value in given])],
     )

@@ -35,8 +35,7 @@ errors     answers by ``error``, and captions that failed; `LoadTally.errors` ha
 """
 FLOWS = ("said", "captions", "deltas", "bytes", "errors", "lags", "degraded")
 """Counters kept for each second; `LoadTally.settle` sums them up."""
-SPANS = 3_600
-"""Seconds that are counted apart; see `second`."""
+SPANS = 3_600  # seconds that are counted apart; see `second`
 
 
 def second(now: float) -> int:
@@ -61,12 +60,9 @@ class LoadTally:
         default_factory=lambda: {name: Counter() for name in FLOWS}
     )
     slip: SendDelay = field(default_factory=SendDelay)
-    cpu: float = 0.0
-    """CPU seconds of all client processes."""
-    busiest: float = 0.0
-    """Share of a core that the busiest client process used."""
-    whole: bool = True
-    """False if a process was stopped or cut off."""
+    cpu: float = 0.0  # CPU seconds of all client processes
+    busiest: float = 0.0  # share of a core that the busiest client process used
+    whole: bool = True  # False if a process was stopped or cut off
 
     @classmethod
     def of(cls, plan: Plan) -> LoadTally:

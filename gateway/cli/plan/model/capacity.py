@@ -29,12 +29,8 @@ ENGINE_SHARE = 0.7
 """Share of an engine's most jobs a second that is planned for. Waits grow steeply above it, and the
 others can take over the load when one engine of four is away."""
 
-SOCKETS = 10_000
-"""Sockets of a process at most: with more nothing was measured (`benchmarks.idle`)."""
-
-SOCKET_BYTES = 31_100
-"""Memory of a socket after traffic (`benchmarks.idle`)."""
-
+SOCKETS = 10_000  # sockets of a process at most: with more nothing was measured (`benchmarks.idle`)
+SOCKET_BYTES = 31_100  # memory of a socket after traffic (`benchmarks.idle`)
 DELTAS = {True: 0.35, False: 0.98}
 """Deltas for each token, of growing texts and of finals only. Of a growing text the last words are
 not shown, and words that are made again are not sent again."""
@@ -58,8 +54,7 @@ class CapacityPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan for a load."""
 
     rows: tuple[CapacityRow, ...]
-    limits: tuple[str, ...]
-    """Sentences on what the load comes close to."""
+    limits: tuple[str, ...]  # sentences on what the load comes close to
 
     def __getitem__(self, name: str) -> float:
         return next(row.value for row in self.rows if row.name == name)

@@ -23,16 +23,11 @@ class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The speed of one engine."""
 
     source: str
-    slots: int
-    """Jobs at once."""
-    first_ms: float
-    """Time to the first token of a job that is alone."""
-    token_ms: float
-    """Time of each further token of it."""
-    tokens_s: float
-    """Tokens a second with all slots in use."""
-    job: float
-    """Tokens of a job, on average, in the measurement of `tokens_s`."""
+    slots: int  # jobs at once
+    first_ms: float  # time to the first token of a job that is alone
+    token_ms: float  # time of each further token of it
+    tokens_s: float  # tokens a second with all slots in use
+    job: float  # tokens of a job, on average, in the measurement of `tokens_s`
 
     def alone(self, tokens: float) -> float:
         """Return the seconds that a job takes if it is alone."""
@@ -53,10 +48,8 @@ class EngineShare(msgspec.Struct, frozen=True, kw_only=True):
     """One of the engines of a plan, and its share of the work."""
 
     figures: EngineFigures
-    languages: int
-    """Languages of each meeting that it translates into."""
-    name: str = ""
-    """Name among several engines; empty for the only one."""
+    languages: int  # languages of each meeting that it translates into
+    name: str = ""  # name among several engines; empty for the only one
 
     @property
     def label(self) -> str:
@@ -71,22 +64,17 @@ class CoreFigures(msgspec.Struct, frozen=True, kw_only=True):
     event_us: float
     """CPU time of an event, whoever reads it: from the engine's text to the encoded frame. It
     includes the share of all other work, such as reading what speakers send."""
-    frame_us: float
-    """CPU time of writing a frame to one socket."""
-    frame_bytes: float
-    """Size of a frame, without the headers of WebSocket, TLS and TCP."""
+    frame_us: float  # CPU time of writing a frame to one socket
+    frame_bytes: float  # size of a frame, without the headers of WebSocket, TLS and TCP
 
 
 class RedisFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The CPU time of Redis, whose commands run in one thread."""
 
     source: str
-    publish_us: float
-    """Time of a PUBLISH, each in a write of its own."""
-    append_us: float
-    """Time of the script that writes a durable event."""
-    delivery_us: float
-    """Time of sending a published message to one gateway."""
+    publish_us: float  # time of a PUBLISH, each in a write of its own
+    append_us: float  # time of the script that writes a durable event
+    delivery_us: float  # time of sending a published message to one gateway
 
 
 # fmt: off

@@ -24,31 +24,21 @@ from gateway.core.streaming.segmentation import part_id
 from gateway.core.streaming.stability import WITHOUT_CHECKS
 from gateway.core.utterances.speech import Speech
 
-LANG = "en"
-"""Language that is spoken."""
-
-SAMPLE = 400
-"""Utterances from which the work of one is computed."""
+LANG = "en"  # language that is spoken
+SAMPLE = 400  # utterances from which the work of one is computed
 
 
 class MeetingLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Meetings that are held at the same time."""
 
     meetings: int = 10
-    speakers: int = 4
-    """Sockets of each meeting that speak. They read all of its languages."""
-    readers: int = 20
-    """Sockets of each meeting that only read. Each reads one of its languages."""
-    languages: int = 3
-    """Languages that each meeting is translated into."""
-    talk: float = 0.8
-    """Share of the time in which somebody speaks."""
-    pace: float = 150.0
-    """Words a minute of a speaker."""
-    words: tuple[int, int] = (2, 40)
-    """Least and most words of an utterance."""
-    growing: bool = True
-    """True if texts are sent while they are spoken."""
+    speakers: int = 4  # sockets of each meeting that speak. They read all of its languages
+    readers: int = 20  # sockets of each meeting that only read. Each reads one of its languages
+    languages: int = 3  # languages that each meeting is translated into
+    talk: float = 0.8  # share of the time in which somebody speaks
+    pace: float = 150.0  # words a minute of a speaker
+    words: tuple[int, int] = (2, 40)  # least and most words of an utterance
+    growing: bool = True  # True if texts are sent while they are spoken
 
     def checked(self) -> MeetingLoad:
         """Return the load. Raises `ValueError` with a sentence for impossible values."""

@@ -22,12 +22,7 @@ from msgspec.structs import replace
 from gateway.cli.loadtest.model import script
 from gateway.cli.loadtest.model.plan import Plan
 from gateway.cli.plan.model.capacity import DELTAS, CapacityPlan
-from gateway.cli.plan.model.figures import (
-    TOKENS_A_WORD,
-    CoreFigures,
-    EngineFigures,
-    EngineShare,
-)
+from gateway.cli.plan.model.figures import TOKENS_A_WORD, CoreFigures, EngineFigures, EngineShare
 from gateway.cli.plan.model.load import CommittedWords, MeetingLoad, SourceText
 from gateway.cli.report.stats import Histogram, Summary, mean
 from gateway.core.scheduling.overload import OverloadMonitor
@@ -55,29 +50,20 @@ class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a simulation. Those of captions begun in the warm-up do not count."""
 
     utterances: int
-    refused: int
-    """Utterances that were answered by ``busy``."""
+    refused: int  # utterances that were answered by ``busy``
     captions_s: float
-    partials: float
-    """Translations of growing text for each caption."""
-    tokens: float
-    """Tokens made for each caption."""
+    partials: float  # translations of growing text for each caption
+    tokens: float  # tokens made for each caption
     first: Summary
     """Milliseconds from a text that is the first to be translated until its first token is sent."""
     grown: Summary
     """Milliseconds from the beginning of a growing utterance until its first text is sent."""
-    final: Summary
-    """Milliseconds from the end of an utterance until its finished caption is sent."""
-    queue: float
-    """Mean milliseconds that a final waits."""
-    engine: float
-    """Mean milliseconds that the engine takes for a final."""
-    jobs: float
-    """Jobs that wait or run, on average over all the time (L of Little's law)."""
-    jobs_s: float
-    """Jobs a second (lambda)."""
-    job: float
-    """Mean seconds of a job from its submission to its end (W)."""
+    final: Summary  # milliseconds from the end of an utterance until its finished caption is sent
+    queue: float  # mean milliseconds that a final waits
+    engine: float  # mean milliseconds that the engine takes for a final
+    jobs: float  # jobs that wait or run, on average over all the time (L of Little's law)
+    jobs_s: float  # jobs a second (lambda)
+    job: float  # mean seconds of a job from its submission to its end (W)
 
 
 class Simulation:

@@ -19,8 +19,7 @@ from gateway.cli.replay.meeting.script import ScriptUtterance, ShownCaption
 from gateway.cli.report.stats import percentile
 from gateway.text import units
 
-AGREED = 2
-"""Words of the source that two updates must agree on before a caption can be expected."""
+AGREED = 2  # words of the source that two updates must agree on before a caption can be expected
 
 
 class ReaderRecord(msgspec.Struct, frozen=True, kw_only=True):

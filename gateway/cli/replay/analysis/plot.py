@@ -20,8 +20,7 @@ from gateway.cli.replay.analysis import measure
 from gateway.cli.replay.analysis.measure import ReaderRecord
 from gateway.text import units
 
-ROWS = 100
-"""Utterances drawn; of a longer meeting the first."""
+ROWS = 100  # utterances drawn; of a longer meeting the first
 
 WIDTH, HEIGHT, GAP, HEAD = 320, 40, 14, 24
 """Width and height of one cell, gap around it, height of the heading, in pixels."""

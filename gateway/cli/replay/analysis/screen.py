@@ -29,8 +29,7 @@ class ScreenRecorder:
 
     def __init__(self, langs: Iterable[str]) -> None:
         self.langs = tuple(langs)
-        self.sources: dict[str, Source] = {}
-        """Finished originals, by id."""
+        self.sources: dict[str, Source] = {}  # finished originals, by id
         self._captions = Captions()
         self._histories: dict[str, dict[str, list[ShownCaption]]] = {}
 

@@ -13,26 +13,17 @@ from typing import Protocol, TypeVar
 
 from gateway.text import units
 
-WORDS_A_MINUTE = 150.0
-"""Pace of a calm speaker, for scripts without times."""
-
-CHARACTERS_A_SECOND = 5.0
-"""Pace of a calm speaker in scripts without spaces."""
-
-UPDATE_S = 0.3
-"""Seconds between two updates of a recogniser."""
-
+WORDS_A_MINUTE = 150.0  # pace of a calm speaker, for scripts without times
+CHARACTERS_A_SECOND = 5.0  # pace of a calm speaker in scripts without spaces
+UPDATE_S = 0.3  # seconds between two updates of a recogniser
 SPOILT = 0.15
 """Share of the updates in which the last word is wrong or cut off. The next update corrects it."""
 
-PAUSE_S = 0.6
-"""Seconds between two utterances."""
+PAUSE_S = 0.6  # seconds between two utterances
 
-Word = tuple[str, float]
-"""A word, and the second at which it has been said."""
+Word = tuple[str, float]  # A word, and the second at which it has been said
 
 T = TypeVar("T")
-
 _INNER = frozenset("'’-.,:/@_&")
 """Marks that are part of a word if letters or digits stand on both sides."""
 

@@ -169,10 +169,7 @@ def _checked(line: _ScriptLine) -> _ScriptLine:
     if any(later < earlier for earlier, later in pairwise([0.0, *around])):
         raise ValueError("Its times do not rise.")
     return msgspec.structs.replace(
-        line,
-        lang=_tag(line.lang),
-        references=_tagged(line.references),
-        shown=_tagged(line.shown),
+        line, lang=_tag(line.lang), references=_tagged(line.references), shown=_tagged(line.shown)
     )
 
 

@@ -10,12 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-DOWN = "down"
-"""State of a gateway that does not answer."""
-
-FULL = 0.95
-"""Share of vLLM's KV cache from which on work is about to be thrown away."""
-
+DOWN = "down"  # state of a gateway that does not answer
+FULL = 0.95  # share of vLLM's KV cache from which on work is about to be thrown away
 BEHIND = 1_000
 """Events that the store may be late with. The alert `GatewayStoreBehind` has the same bound."""
 

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 from gateway.cli.top.model.figures import GatewayFigures
 
-GAP = 2
-"""Columns of the terminal between two columns of the table."""
-
+GAP = 2  # columns of the terminal between two columns of the table
 UNKNOWN = "-"
 
 

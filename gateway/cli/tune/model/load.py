@@ -24,26 +24,13 @@ UNIFORM = 2.0
 shortest tenth. In meetings it is ten times and more.
 """
 
-FEW = 20
-"""Number of different texts below which the spread of lengths is not known."""
-
-PARTIALS = 0.05
-"""Jobs for growing text for each caption from which a history counts as live speech."""
-
-LETTERS = 5.5
-"""Characters of a word and the space behind it, for histories that count characters."""
-
-WORDS = (5, 40)
-"""Least and most words of an utterance if a description does not say."""
-
-ROOMS = 64
-"""Rooms at most, each with one speaker. More speakers are simulated by the rate alone."""
-
-SAMPLE = 500
-"""Texts whose lengths are examined."""
-
-MOST = 10_000
-"""Utterances of a step at most. More could not be measured within minutes."""
+FEW = 20  # number of different texts below which the spread of lengths is not known
+PARTIALS = 0.05  # jobs for growing text for each caption from which a history counts as live speech
+LETTERS = 5.5  # characters of a word and the space behind it, for histories that count characters
+WORDS = (5, 40)  # least and most words of an utterance if a description does not say
+ROOMS = 64  # rooms at most, each with one speaker. More speakers are simulated by the rate alone
+SAMPLE = 500  # texts whose lengths are examined
+MOST = 10_000  # utterances of a step at most. More could not be measured within minutes
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

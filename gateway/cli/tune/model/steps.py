@@ -26,26 +26,13 @@ from gateway.cli.report import table
 from gateway.cli.report.stats import Summary
 from gateway.cli.tune.model.load import Load
 
-MARGIN = 0.10
-"""Share by which two figures must differ."""
-
-LEAST_MS = 10.0
-"""Milliseconds by which two waits must differ as well, since nobody notices less."""
-
-LOST = 0.01
-"""Share of captions that may be missing in a setting that keeps up."""
-
-FULL = 0.95
-"""Use of the KV cache from which the next long text evicts another request."""
-
-RISEN_MS = 250.0
-"""Milliseconds below which no wait counts as growing."""
-
-TAIL = 100
-"""Captions of a step below which the report says that its percentiles rest on few."""
-
-PLACES = ("max_num_seqs", "batch")
-"""Settings that limit jobs at once."""
+MARGIN = 0.10  # share by which two figures must differ
+LEAST_MS = 10.0  # milliseconds by which two waits must differ as well, since nobody notices less
+LOST = 0.01  # share of captions that may be missing in a setting that keeps up
+FULL = 0.95  # use of the KV cache from which the next long text evicts another request
+RISEN_MS = 250.0  # milliseconds below which no wait counts as growing
+TAIL = 100  # captions of a step below which the report says that its percentiles rest on few
+PLACES = ("max_num_seqs", "batch")  # settings that limit jobs at once
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
