@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from cryptography import x509
@@ -49,21 +48,6 @@ EXPIRES_SOON = timedelta(days=14)
 """Time before the end of a certificate from which on it is worth a note."""
 
 
-class Finding(NamedTuple):
-    """The result of one check.
-
-    ``state``    ``ok``, ``note`` for what is worth knowing, ``fail`` for what prevents a start
-    ``text``     for people; of a failure with what to do
-    """
-
-    state: str
-    subject: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.state:5} {self.subject:13} {self.text}"
-
-
 class CheckFailed(Exception):
     """The end of a check, with a sentence that says what is wrong and what to do."""
 
@@ -80,34 +64,39 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each finding as soon as it is known, and return the exit status."""
+    """Print a line for each finding as soon as it is known, and return the exit status.
+
+    A line begins with ``ok``, ``note`` for what is worth knowing, or ``fail`` for what prevents a
+    start, with what to do.
+    """
     set_up_logs("error")
     failed = 0
-    for finding in findings(load_flags(args)):
-        print(finding, flush=True)
-        failed += finding.state == "fail"
+    for subject, text, *bad in findings(load_flags(args)):
+        state = "fail" if bad else "note" if text.startswith(NOTE) else "ok"
+        print(f"{state:5} {subject:13} {text.removeprefix(NOTE)}", flush=True)
+        failed += bool(bad)
     print(f"\n{failed} of the checks failed." if failed else "\nNo check failed.")
     return 1 if failed else 0
 
 
-def findings(loaded: LoadedSettings) -> Iterator[Finding]:
-    """Yield the results of all checks, in the order in which a start would meet the faults."""
+def findings(loaded: LoadedSettings) -> Iterator[tuple[str, ...]]:
+    """Yield the results of all checks, in the order in which a start would meet the faults.
+
+    They are (subject, text); that of a failure has a third item.
+    """
     names = sorted(loaded.origins)
     given = ", ".join(f"{name} ({loaded.origins[name]})" for name in names)
-    yield Finding(
-        "ok", "version", f"caption-gateway {__version__}, Python {platform.python_version()}"
-    )
-    yield Finding("ok", "settings", f"{len(names)} are set: {given}" if names else "All defaults.")
+    yield "version", f"caption-gateway {__version__}, Python {platform.python_version()}"
+    yield "settings", f"{len(names)} are set: {given}" if names else "All defaults."
     for warning in loaded.warnings:
-        yield Finding("note", "settings", warning)
+        yield "settings", NOTE + warning
     for subject, check in CHECKS.items():
         try:
             for text in check(loaded.settings):
-                state = "note" if text.startswith(NOTE) else "ok"
-                yield Finding(state, subject, text.removeprefix(NOTE))
+                yield subject, text
         except (CheckFailed, GatewayError, SettingsError, OSError) as exc:
             hint = getattr(exc, "hint", None)
-            yield Finding("fail", subject, f"{exc} {hint}" if hint else str(exc))
+            yield subject, f"{exc} {hint}" if hint else str(exc), "fail"
 
 
 # --- checks, in the order of `CHECKS` -----------------------------------------------------------
@@ -311,13 +300,7 @@ def speech(settings: Settings) -> Iterator[str]:
 
 
 CHECKS: dict[str, Check] = {
-    "access": access,
-    "certificate": certificate,
-    "port": port,
-    "open files": files,
-    "rooms": rooms,
-    "page": page,
-    "engine": engines,
-    "speech": speech,
+    **{"access": access, "certificate": certificate, "port": port, "open files": files},
+    **{"rooms": rooms, "page": page, "engine": engines, "speech": speech},
 }
 """The checks by the subject that is printed."""

@@ -12,7 +12,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
+from heapq import merge
 from multiprocessing.connection import Connection
 from random import Random
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from gateway.cli.console.terminal import readable
 from gateway.cli.loadtest.model import script
 from gateway.cli.loadtest.model.plan import Plan, VirtualUser, assigned
 from gateway.cli.loadtest.model.script import Send
-from gateway.cli.loadtest.model.session import GatewayFrame, UserSession
+from gateway.cli.loadtest.model.session import UserSession
 from gateway.cli.loadtest.model.tally import LoadTally
 from gateway.cli.loadtest.socket import Socket, tls
 from gateway.cli.replay.meeting.recogniser import RecogniserRandom
@@ -61,7 +61,6 @@ class UserConnection:
 
     def __init__(self, client: ClientProcess, user: VirtualUser, tally: LoadTally) -> None:
         self.member = UserSession(client.plan, user, tally)
-        self.sends: Iterator[Send] = iter(())
         self.welcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.welcome.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._client = client
@@ -115,7 +114,7 @@ class UserConnection:
         self.socket.heard = self._read
         if self.welcome.done():  # the wait for it has timed out
             return
-        first = self._client.read(payload)
+        first = self.member.decode(payload)
         if first.type == "welcome":
             self.welcome.set_result(None)
         else:
@@ -130,12 +129,6 @@ class UserConnection:
         self._tally.counts["lost"] += 1
         self._tally.closes[str(code)] += 1
         self._tally.counts["unended"] += self.member.open
-
-
-class FirstFrame(GatewayFrame):
-    """The first frame on a socket."""
-
-    msg: str = ""
 
 
 class ClientProcess:
@@ -156,10 +149,6 @@ class ClientProcess:
     ) -> None:
         self.plan = plan
         self.key = key
-        packed = plan.wire == "msgpack"
-        self.read: Callable[[bytes], FirstFrame] = (
-            msgspec.msgpack.Decoder(FirstFrame) if packed else msgspec.json.Decoder(FirstFrame)
-        ).decode
         self.tally, self._slow = LoadTally.of(plan), LoadTally.of(plan)
         self.tls = tls(plan.url)
         self._tell = tell
@@ -169,8 +158,9 @@ class ClientProcess:
             for user in assigned(plan, number)
         ]
         self._zero = time.monotonic()
-        self._due: list[tuple[float, int]] = []
-        self._nexts: dict[int, Send] = {}
+        self._sends: Iterator[tuple[Send, UserConnection]] = iter(())
+        """All that is to be said, ordered by due time."""
+        self._next: tuple[Send, UserConnection] | None = None
         self._timer: asyncio.Handle | None = None
 
     def now(self) -> float:
@@ -190,7 +180,9 @@ class ClientProcess:
     async def run(self, begin: float, stop: asyncio.Event) -> LoadTally:
         """Run the load from ``begin`` (of `time.monotonic`) until its end or ``stop``."""
         self._zero = begin
-        self._write()
+        every = map(self._scheduled, self._connections)
+        self._sends = merge(*every, key=lambda one: one[0].due)
+        self._next = next(self._sends, None)
         # A collection during the run would delay sends, and would count as the gateway's latency.
         gc.collect()
         gc.freeze()
@@ -198,13 +190,11 @@ class ClientProcess:
         async with asyncio.TaskGroup() as tasks:
             looking = [tasks.create_task(self._tick()), tasks.create_task(self._samples())]
             self._turn()
-            while (
-                not stop.is_set()
-                and self._alive()
-                and (self._due or self.now() < self.plan.seconds)
-            ):
+            while not stop.is_set() and (self._next or self.now() < self.plan.seconds):
+                if not any(connection.socket.open for connection in self._connections):
+                    break
                 await _wait(stop, POLL_S)
-            cut = stop.is_set() or bool(self._due)
+            cut = stop.is_set() or self._next is not None
             # Only the loaded time counts: the drain would make the process look idle.
             used = time.process_time() - cpu
             self.tally.busiest = used / max(1e-3, time.monotonic() - wall)
@@ -228,83 +218,54 @@ class ClientProcess:
 
     # --- speaking -------------------------------------------------------------------------------
 
-    def _write(self) -> None:
-        """Make the schedule of each speaker."""
+    def _scheduled(self, connection: UserConnection) -> Iterator[tuple[Send, UserConnection]]:
+        """Yield all that one user says, by due time."""
 
         def said(draw: RecogniserRandom) -> str:
             if self.plan.words is None:
                 return str(draw.choice(self._lines))
             return text.mixed(self._lines, draw, *self.plan.words, self.plan.source)
 
-        for place, connection in enumerate(self._connections):
-            speaker = connection.member.user.speaker
-            if speaker is not None:
-                connection.sends = script.sends(
-                    self.plan, speaker, said, Random(f"{self.plan.seed}:{speaker}")
-                )
-                due = self._next_send(place)
-                if due is not None:
-                    self._due.append((due, place))
-        heapify(self._due)
-
-    def _next_send(self, place: int) -> float | None:
-        """Take the next send of a speaker. Return its due time, or None if there is no more."""
-        send = next(self._connections[place].sends, None)
-        if send is None:
-            return None
-        self._nexts[place] = send
-        return send.due
+        speaker = connection.member.user.speaker
+        if speaker is not None:
+            draw = Random(f"{self.plan.seed}:{speaker}")
+            for send in script.sends(self.plan, speaker, said, draw):
+                yield send, connection
 
     def _turn(self) -> None:
         """Send what is due, and set the timer for the next send."""
-        due, now = self._due, self.now()
+        now = self.now()
         until = now + SLICE_S
-        while due and due[0][0] <= now < until:
-            at, place = due[0]
-            self._connections[place].say(self._nexts[place], now)
-            self.tally.slip.sent(at, now)
-            after = self._next_send(place)
-            if after is None:
-                heappop(due)
-            else:
-                heapreplace(due, (after, place))
+        while self._next is not None and self._next[0].due <= now < until:
+            send, connection = self._next
+            connection.say(send, now)
+            self.tally.late.add(now - send.due)
+            self._next = next(self._sends, None)
             now = self.now()
-        loop = asyncio.get_running_loop()
-        # Sends that are late go on after the sockets were read.
-        if due and due[0][0] <= now:
-            self._timer = loop.call_soon(self._turn)
-        elif due:
-            self._timer = loop.call_later(due[0][0] - now, self._turn)
+        if self._next is not None:
+            # Sends that are late go on after the sockets were read.
+            wait = max(0.0, self._next[0].due - now)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._turn)
 
     # --- looking --------------------------------------------------------------------------------
-
-    def _alive(self) -> bool:
-        return any(connection.socket.open for connection in self._connections)
 
     async def _drain(self, stop: asyncio.Event) -> None:
         """Wait until all captions have ended, and let slow readers catch up.
 
-        A reader far behind may not know yet what has been said, so frames must have stopped as
-        well.
+        A reader far behind may not know yet what was said, so frames must have stopped too.
         """
         until = time.monotonic() + self.plan.drain
-        slow = [
-            connection.socket for connection in self._connections if connection.member.user.slow
-        ]
-        for socket in slow:
-            socket.read_fast()
+        fast = [one for one in self._connections if not one.member.user.slow]
+        slow = [one for one in self._connections if one.member.user.slow]
+        for one in slow:
+            one.socket.read_fast()
         if slow:
             await _wait(stop, min(CATCH_UP_S, self.plan.drain))
         counts, read, since = self.tally.counts, -1, time.monotonic()
         while not stop.is_set() and (now := time.monotonic()) < until:
             if counts["frames"] != read:
                 read, since = counts["frames"], now
-            waits = any(
-                connection.member.waits
-                for connection in self._connections
-                if connection.socket.open and not connection.member.user.slow
-            )
-            # A reader far behind may not know yet what was said; frames must have stopped too.
+            waits = any(one.member.waits for one in fast if one.socket.open)
             if not waits and now - since >= QUIET_S:
                 return
             await _wait(stop, POLL_S)
@@ -316,7 +277,7 @@ class ClientProcess:
             due += TICK_S
             await asyncio.sleep(due - self.now())
             # After a halt those that were missed follow at once, each as late as it is.
-            self.tally.slip.sent(due, self.now())
+            self.tally.late.add(self.now() - due)
 
     async def _samples(self) -> None:
         while True:

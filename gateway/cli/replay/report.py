@@ -5,16 +5,15 @@ Owns: the report and its forms. Must not know: sockets, how captions came.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, astuple
 
 from gateway.cli.replay import score
 from gateway.cli.replay.analysis import measure
-from gateway.cli.replay.analysis.measure import CaptionMetrics, Percentiles, ReaderRecord
-from gateway.cli.replay.meeting.script import ScriptUtterance
+from gateway.cli.replay.analysis.measure import CaptionMetrics, ReaderRecord
 from gateway.cli.replay.play import EngineWork, Player
 from gateway.cli.report import table as tables
 from gateway.protocol.messages import View
@@ -85,26 +84,21 @@ def row(
 
     :param offline: translations of the final texts alone, by (utterance, language)
     """
-    found = measure.figures(readings, lang)
     made = {one.said.id: one.final.text if one.final else "" for one in readings}
-    whole = ReplayRow(**asdict(found), lang=lang, view=view)
-    references = {
-        one.said.id: text for one in readings if (text := one.said.references.get(lang)) is not None
-    }
+    known = {one.said.id: text for one in readings if (text := one.said.references.get(lang))}
+    found = asdict(measure.figures(readings, lang)) | {"lang": lang, "view": view}
     # Scores need the same utterances on both sides.
-    ids = [id for id in made if id in references]
-    if ids and score.available():
-        right = [references[id] for id in ids]
-        kept = [made[id] for id in ids]
-        chrf = score.chrf(kept, right)
-        whole = msgspec.structs.replace(whole, bleu=score.bleu(kept, right, lang), chrf=chrf)
+    if known and score.available():
+        right = [*known.values()]
+        kept = [made[id] for id in known]
+        found |= {"bleu": score.bleu(kept, right, lang), "chrf": score.chrf(kept, right)}
         if offline is not None:
-            alone = score.chrf([offline.get((id, lang), "") for id in ids], right)
-            whole = msgspec.structs.replace(whole, offline=chrf - alone)
+            alone = score.chrf([offline.get((id, lang), "") for id in known], right)
+            found["offline"] = found["chrf"] - alone
     if offline is not None and made:
         same = sum(offline.get((id, lang), "") == text for id, text in made.items())
-        whole = msgspec.structs.replace(whole, same=same / len(made))
-    return whole
+        found["same"] = same / len(made)
+    return ReplayRow(**found)
 
 
 HEADS = (
@@ -152,23 +146,19 @@ def _cells(one: ReplayRow) -> tuple[str, ...]:
         one.lang,
         one.view,
         *(str(count) for count in (one.captions, one.failed, one.lost)),
-        _number(one.erasure, 3),
-        _number(one.updates, 1),
-        *_pair(one.agreed_ms),
-        *_pair(one.final_ms),
-        *(_number(value, 0) for value in (one.laal_ms, one.laal_source_ms)),
-        *(_number(value, 1) for value in (one.bleu, one.chrf)),
-        "-" if one.offline is None else f"{one.offline:+.2f}",
-        "-" if one.same is None else f"{one.same:.0%}",
+        *_as(".3f", one.erasure),
+        *_as(".1f", one.updates),
+        *_as(".0f", *(astuple(one.agreed_ms) if one.agreed_ms else (None, None))),
+        *_as(".0f", *(astuple(one.final_ms) if one.final_ms else (None, None))),
+        *_as(".0f", one.laal_ms, one.laal_source_ms),
+        *_as(".1f", one.bleu, one.chrf),
+        *_as("+.2f", one.offline),
+        *_as(".0%", one.same),
     )
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _pair(spread: Percentiles | None) -> tuple[str, str]:
-    return ("-", "-") if spread is None else (f"{spread.p50:.0f}", f"{spread.p95:.0f}")
+def _as(form: str, *values: float | None) -> Iterator[str]:
+    return ("-" if value is None else format(value, form) for value in values)
 
 
 # --- SimulEval -----------------------------------------------------------------------------------
@@ -181,30 +171,26 @@ def instances(readings: Sequence[ReaderRecord], lang: str) -> list[dict[str, obj
     spaces each character has one, and the prediction is written without spaces.
     """
     spaced = units.spaced(lang)
-    good = [one for one in readings if one.final is not None]
+    space = " " if spaced else ""
     found: list[dict[str, object]] = []
-    for index, reading in enumerate(good):
-        said, text = reading.said, reading.shown[-1].text
-        words = measure.counted(text, spaced=spaced)
+    for index, reading in enumerate(one for one in readings if one.final is not None):
+        said = reading.said
+        words = measure.counted(reading.shown[-1].text, spaced=spaced)
         delays, elapsed = measure.delays(reading, spaced=spaced)
+        reference = said.references.get(lang, "")
         found.append(
             {
                 "index": index,
-                "prediction": (" " if spaced else "").join(words),
+                "prediction": space.join(words),
                 "delays": [round(one, 1) for one in delays],
                 "elapsed": [round(one, 1) for one in elapsed],
                 "prediction_length": len(words),
-                "reference": _reference(said, lang),
+                "reference": reference if spaced else "".join(reference.split()),
                 "source": said.text,
                 "source_length": round(1000 * (said.t1 - said.t0), 1),
             }
         )
     return found
-
-
-def _reference(said: ScriptUtterance, lang: str) -> str:
-    text = said.references.get(lang, "")
-    return text if units.spaced(lang) else "".join(text.split())
 
 
 def write_instances(folder: Path, readings: Mapping[str, Sequence[ReaderRecord]]) -> None:

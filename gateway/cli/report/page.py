@@ -26,6 +26,7 @@ STYLE = (
     ".bad{border-left:.3rem solid #c33;padding-left:.7rem}"
     "pre{overflow-x:auto;padding:.7rem;border:1px solid #8886}"
 )
+SCOPE = ' scope="col"'
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -71,30 +72,20 @@ def html(title: str, sections: Sequence[Section], *, lang: str = "en") -> str:
 
 
 def _table(table: Table) -> str:
-    classes = [
-        ' class="words"' if any(_words(row[place]) for row in table.rows) else ""
-        for place in range(len(table.heads))
-    ]
-    head = "".join(
-        f'<th scope="col"{kind}>{escape(name)}</th>'
-        for kind, name in zip(classes, table.heads, strict=True)
-    )
-    rows = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{kind}>{escape(number(cell))}</td>"
-            for kind, cell in zip(classes, row, strict=True)
+    columns = range(len(table.heads))
+    # A column with a text to read stands left; figures with their units stand right.
+    words = [any(" " in str(row[at]) for row in table.rows) for at in columns]
+    kinds = [' class="words"' if word else "" for word in words]
+
+    def row(tag: str, scope: str, cells: Sequence[Cell]) -> str:
+        return "".join(
+            f"<{tag}{scope}{kind}>{escape(number(cell))}</{tag}>"
+            for kind, cell in zip(kinds, cells, strict=True)
         )
-        + "</tr>"
-        for row in table.rows
-    )
+
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    rows = "".join(f"<tr>{row('td', '', cells)}</tr>" for cells in table.rows)
     return (
-        f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>'
+        f'<div class="wide"><table>{caption}<thead><tr>{row("th", SCOPE, table.heads)}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-
-
-def _words(cell: Cell) -> bool:
-    """Return whether a cell is text to read and not a figure with its unit."""
-    return isinstance(cell, str) and " " in cell

@@ -1,12 +1,11 @@
 """Send times of an open loop, which do not wait for answers.
 
-Owns: arrivals at a rate, and how late sends were. Must not know: clocks, what is sent. Randomness
-is passed in: the same seed makes the same schedule.
+Owns: arrivals at a rate. Must not know: clocks, what is sent. Randomness is passed in, so that the
+same seed makes the same schedule.
 
 In a closed loop the next request waits for the last answer. A server that stops for a second then
 gets no requests in that second, and the delay counts once instead of for all that would have come
-(coordinated omission). Here every latency counts from the moment at which the request was due, and
-`SendDelay` tells whether the generator kept its schedule.
+(coordinated omission). Here every latency counts from the moment at which the request was due.
 """
 
 from __future__ import annotations
@@ -14,10 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from typing import Literal, Protocol
-
-import msgspec
-
-from gateway.cli.report.stats import Histogram
 
 Arrivals = Literal["poisson", "fixed"]
 """``poisson``: independent callers, with their bunches and gaps; ``fixed``: equal steps."""
@@ -46,28 +41,3 @@ def arrivals(rate: float, seconds: float, kind: Arrivals, draw: ArrivalRandom) -
             return
         yield at
         number += 1
-
-
-class SendDelay(msgspec.Struct):
-    """The delay between due and sent: the measure of the generator itself."""
-
-    late: Histogram = msgspec.field(default_factory=Histogram)
-
-    def sent(self, due: float, now: float) -> float:
-        """Count something that was due and is sent now. Return the delay in seconds."""
-        late = max(0.0, now - due)
-        self.late.add(late)
-        return late
-
-    def verdict(self, bound: float, share: float = 0.01) -> str | None:
-        """Return why latencies are not valid, or None if they are.
-
-        They are not if more than ``share`` of the sends were over ``bound`` seconds late.
-        """
-        over = 1 - self.late.within(bound)
-        if over <= share:
-            return None
-        return (
-            f"{over:.1%} of the sends were more than {1000 * bound:g} ms late"
-            f" (most {1000 * self.late.high:.0f} ms): the client or its machine was too slow."
-        )

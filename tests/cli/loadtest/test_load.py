@@ -344,7 +344,7 @@ async def test_a_client_process_that_stalled_counts_as_late_for_all_of_that_time
     ticking = asyncio.create_task(client._tick())
     await asyncio.sleep(0)
     time.sleep(0.65)  # noqa: ASYNC251  # it stands still
-    late = client.tally.slip.late
+    late = client.tally.late
     await until(lambda: late.count >= 6)
     ticking.cancel()
     assert (1 - late.within(0.12)) * late.count >= 5
@@ -353,8 +353,8 @@ async def test_a_client_process_that_stalled_counts_as_late_for_all_of_that_time
 async def test_a_client_process_that_cannot_keep_up_yields_to_the_event_loop() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(one, 0, None, [], lambda _: None)
-    client._connections[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
-    client._due.append((client._next_send(0) or 0.0, 0))
+    client._sends = repeat((Send(0.0, "b0-0-0-0", 1, "a", True), client._connections[0]))
+    client._next = next(client._sends)
     client._turn()
     seen = client.tally.counts["unsent"]
     assert seen > 1

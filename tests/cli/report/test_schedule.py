@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.report.schedule import Arrivals, SendDelay, arrivals
+from gateway.cli.report.schedule import Arrivals, arrivals
 
 
 def test_fixed_arrivals_are_even() -> None:
@@ -55,21 +55,3 @@ def test_arrivals_are_in_order_and_within_the_time(
 def test_a_rate_is_above_zero(rate: float) -> None:
     with pytest.raises(ValueError, match="above 0"):
         next(arrivals(rate, 1, "fixed", Random(0)))
-
-
-def test_a_generator_that_kept_its_schedule_is_valid() -> None:
-    slip = SendDelay()
-    assert slip.sent(1.0, 1.002) == pytest.approx(0.002)
-    assert slip.sent(2.0, 1.5) == 0
-    assert slip.verdict(0.010) is None
-
-
-def test_a_generator_that_was_late_says_by_how_much() -> None:
-    slip = SendDelay()
-    for n in range(100):
-        slip.sent(float(n), n + (0.5 if n % 10 == 0 else 0))
-    assert slip.verdict(0.010) == (
-        "10.0% of the sends were more than 10 ms late (most 500 ms):"
-        " the client or its machine was too slow."
-    )
-    assert slip.verdict(0.010, share=0.1) is None

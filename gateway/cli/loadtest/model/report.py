@@ -19,6 +19,7 @@ from gateway.cli.report.page import Section, Table
 from gateway.cli.report.stats import Summary
 
 BUSY = 0.85  # share of a core above which a client process may itself have caused the waits
+LATE = 0.01  # share of the sends that may be later than `Plan.late`
 DRAWN = (0.5, 0.95, 0.99)  # percentiles drawn over time
 OF_CAPTIONS = ("first", "grown", "final")  # latencies that a caption without a text does not have
 NAMES = {
@@ -102,7 +103,7 @@ def made(
         errors=dict(tally.errors),
         closes=dict(tally.closes),
         slow=dict(tally.slow),
-        late=tally.slip.late.summary(),
+        late=tally.late.summary(),
         busiest=round(tally.busiest, 3),
         cpu_us=round(1e6 * tally.cpu / max(1, frames), 2),
         courses={
@@ -141,8 +142,11 @@ def _invalid(plan: Plan, tally: LoadTally) -> Iterator[str]:
     """Yield reasons why the latencies are not those of the gateway."""
     if not any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
         yield "Nothing was said in the time that counts: more --seconds, or a larger --rate."
-    if late := tally.slip.verdict(plan.late):
-        yield late
+    if (over := 1 - tally.late.within(plan.late)) > LATE:
+        yield (
+            f"{over:.1%} of the sends were more than {1000 * plan.late:g} ms late"
+            f" (most {1000 * tally.late.high:.0f} ms): the client or its machine was too slow."
+        )
     # A busy client delays its own reading, and so adds to the latencies that it measures.
     if tally.busiest > BUSY:
         yield (

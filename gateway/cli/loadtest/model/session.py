@@ -43,6 +43,7 @@ class GatewayFrame(msgspec.Struct, gc=False):
     reset: bool = False
     dropped: int = 0
     partials: str = ""
+    msg: str = ""
 
 
 class UserSession:
@@ -55,17 +56,11 @@ class UserSession:
         self.user = user
         self._tally = tally
         self._counts = tally.counts
-        self._bytes, self._deltas, self._captions = (
-            tally.flows[name] for name in ("bytes", "deltas", "captions")
-        )
+        self._flows = tally.flows
         self._warm = plan.warm
-        packed = plan.wire == "msgpack"
-        self._decode = (
-            msgspec.msgpack.Decoder(GatewayFrame) if packed else msgspec.json.Decoder(GatewayFrame)
-        ).decode
-        self._encode: Callable[[object], bytes] = (
-            msgspec.msgpack if packed else msgspec.json
-        ).encode
+        wire = msgspec.msgpack if plan.wire == "msgpack" else msgspec.json
+        self.decode: Callable[[bytes], GatewayFrame] = wire.Decoder(GatewayFrame).decode
+        self._encode: Callable[[object], bytes] = wire.encode
         self._begun: dict[tuple[str, str | None], None] = {}
         self._mine = prefix(user.speaker)
         self._acks: dict[tuple[str, int], tuple[float | None, bool]] = {}
@@ -90,13 +85,13 @@ class UserSession:
 
     def frame(self, send: Send, now: float) -> bytes:
         """Return the payload to send, and count it as sent."""
-        counts = self._tally.counts
+        counts = self._counts
         if not send.rev:
             counts["cancels"] += 1
             _keep(self._cancels, send.id, send.due)
             return self._encode(Cancel(id=send.id))
         if send.rev == 1:
-            self._tally.flows["said"][second(now)] += 1
+            self._flows["said"][second(now)] += 1
         if send.final:
             counts["whole"] += 1
             _keep(self._said, send.id, None)
@@ -107,19 +102,19 @@ class UserSession:
 
     def read(self, payload: bytes, now: float) -> None:
         """Handle a frame. Raises `msgspec.MsgspecError` if it is not of the protocol."""
-        event = self._decode(payload)
+        event = self.decode(payload)
         at, kind, counts = second(now), event.type, self._counts
         counts["frames"] += 1
-        self._bytes[at] += len(payload)
+        self._flows["bytes"][at] += len(payload)
         # The most frequent kinds come first: this runs for every frame of every socket.
         if kind == "delta":
-            self._deltas[at] += 1
+            self._flows["deltas"][at] += 1
             if event.reset:
                 counts["resets"] += 1
             if (event.id, event.lang) not in self._begun:
                 self._first(event, now)
         elif kind == "final":
-            self._captions[at] += 1
+            self._flows["captions"][at] += 1
             self._ended(event, now)
         elif kind == "source":
             _keep(self._owed, event.id, len(self.user.langs))
@@ -143,11 +138,11 @@ class UserSession:
                 del self._said[event.id]
                 counts["refused"] += 1
         elif kind == "lag":
-            self._tally.flows["lags"][at] += 1
+            self._flows["lags"][at] += 1
             counts["dropped"] += event.dropped
         elif kind == "degraded":
             if event.partials == "off":
-                self._tally.flows["degraded"][at] += 1
+                self._flows["degraded"][at] += 1
             else:
                 counts["restored"] += 1
 
@@ -170,7 +165,7 @@ class UserSession:
             self._tally.time("final", when[1], now, self._warm)
 
     def _stopped(self, event: GatewayFrame, now: float) -> None:
-        self._tally.counts["cancelled"] += 1
+        self._counts["cancelled"] += 1
         # One language alone was cancelled; the others go on.
         if event.lang is not None:
             self._lost(event)

@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gateway.cli.loadtest.model.plan import KINDS, Plan
-from gateway.cli.report.schedule import SendDelay
 from gateway.cli.report.stats import Histogram, Timeline
 
 COUNTS = (
@@ -59,7 +58,8 @@ class LoadTally:
     flows: dict[str, Counter[int]] = field(
         default_factory=lambda: {name: Counter() for name in FLOWS}
     )
-    slip: SendDelay = field(default_factory=SendDelay)
+    late: Histogram = field(default_factory=Histogram)
+    """Time between due and sent: the measure of the client itself."""
     cpu: float = 0.0  # CPU seconds of all client processes
     busiest: float = 0.0  # share of a core that the busiest client process used
     whole: bool = True  # False if a process was stopped or cut off
@@ -101,7 +101,7 @@ class LoadTally:
         self.slow.update(other.slow)
         for name, flow in other.flows.items():
             self.flows[name].update(flow)
-        self.slip.late.merge(other.slip.late)
+        self.late.merge(other.late)
         self.cpu += other.cpu
         self.busiest = max(self.busiest, other.busiest)
         self.whole = self.whole and other.whole

@@ -1,8 +1,7 @@
 """Measures of growing captions: latency, flicker and lag.
 
 Owns: the figures and how each is computed; ``docs/reference/replay.md`` says what they mean. Must
-not know:
-sockets, clocks, files, how translations are scored.
+not know: sockets, clocks, files, how translations are scored.
 
 Units are words, or characters in scripts without spaces. Times are seconds of one clock that began
 with the meeting; results in milliseconds are called ``..._ms``.
@@ -187,14 +186,9 @@ def lagging(delays: Sequence[float], source: float, reference: int) -> float:
     :param reference: units of the reference, or 0 if there is none
     """
     each = source / max(len(delays), reference)
-    total, count = 0.0, 0
-    for number, delay in enumerate(delays):
-        total += delay - number * each
-        count += 1
-        # LAAL averages up to the first unit after the end of the source.
-        if delay >= source:
-            break
-    return total / count
+    # LAAL averages up to the first unit after the end of the source.
+    last = next((at for at, delay in enumerate(delays, 1) if delay >= source), len(delays))
+    return sum(delay - number * each for number, delay in enumerate(delays[:last])) / last
 
 
 def delays(reading: ReaderRecord, *, spaced: bool) -> tuple[list[float], list[float]]:
@@ -237,12 +231,12 @@ def joined(parts: Sequence[Sequence[ShownCaption]], *, spaced: bool) -> tuple[Sh
     """Return one caption made of the segments that a long utterance was cut into, in order."""
     if len(parts) == 1:
         return tuple(parts[0])
-    steps = [(one.at, number, one) for number, part in enumerate(parts) for one in part]
+    steps = [(number, one) for number, part in enumerate(parts) for one in part]
     now = [ShownCaption(0.0, "")] * len(parts)
     whole: list[ShownCaption] = []
-    for at, number, one in sorted(steps, key=lambda step: step[0]):
+    for number, one in sorted(steps, key=lambda step: step[1].at):
         now[number] = one
-        whole.append(_whole(at, now, spaced))
+        whole.append(_whole(one.at, now, spaced))
     return tuple(whole)
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 import msgspec
 from msgspec import field
@@ -100,10 +100,9 @@ def parse(text: str, draw: RecogniserRandom) -> list[ScriptUtterance]:
     lines: list[_ScriptLine] = []
     for number, row in _rows(text):
         try:
-            line = msgspec.json.decode(row, type=_ScriptLine)
-            lines.append(_checked(line))
+            lines.append(_checked(msgspec.json.decode(row, type=_ScriptLine)))
         except ValueError as exc:  # msgspec's errors are ValueErrors
-            raise ValueError(f"Line {number}: {_sentence(exc)}") from exc
+            raise ValueError(f"Line {number}: {str(exc).rstrip('.')}.") from exc
     return _filled(lines, draw)
 
 
@@ -185,11 +184,6 @@ def _tagged(texts: dict[str, recogniser.T]) -> dict[str, recogniser.T]:
     return {_tag(lang): text for lang, text in texts.items()}
 
 
-def _sentence(exc: ValueError) -> str:
-    text = str(exc)
-    return text if text.endswith(".") else f"{text}."
-
-
 def _filled(lines: Sequence[_ScriptLine], draw: RecogniserRandom) -> list[ScriptUtterance]:
     """Return the utterances by the order of their beginnings, with times and updates."""
     vocabularies: dict[str, set[str]] = {}
@@ -229,11 +223,9 @@ def _whole(
     end = line.t1
     if end is None:
         end = line.updates[-1].at if line.updates else words[-1][1]
-    updates = line.updates or tuple(
-        RecogniserUpdate(at, heard)
-        for at, heard in recogniser.updates(
-            words, begin, end, spaced=spaced, draw=draw, vocabulary=vocabulary
-        )
+    heard = line.updates or starmap(
+        RecogniserUpdate,
+        recogniser.updates(words, begin, end, spaced=spaced, draw=draw, vocabulary=vocabulary),
     )
     return ScriptUtterance(
         id=line.id if line.id is not None else id,
@@ -241,7 +233,7 @@ def _whole(
         text=text,
         t0=begin,
         t1=end,
-        updates=updates,
+        updates=tuple(heard),
         speaker=line.speaker,
         references={lang: text for lang, text in line.references.items() if text},
         shown=line.shown,
@@ -255,9 +247,7 @@ def faster(utterances: Iterable[ScriptUtterance], speed: float) -> list[ScriptUt
             one,
             t0=one.t0 / speed,
             t1=one.t1 / speed,
-            updates=tuple(
-                RecogniserUpdate(update.at / speed, update.text) for update in one.updates
-            ),
+            updates=tuple(RecogniserUpdate(two.at / speed, two.text) for two in one.updates),
             shown={},
         )
         for one in utterances

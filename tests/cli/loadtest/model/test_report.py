@@ -49,7 +49,7 @@ def tally() -> LoadTally:
     found = LoadTally.of(PLAN)
     for number in range(100):
         found.time("final", number / 10, number / 10 + 0.1, 0.0)
-        found.slip.sent(number / 10, number / 10 + 0.001)
+        found.late.add(number / 10 + 0.001 - (number / 10))
         found.flows["captions"][second(number / 10)] += 1
     found.counts.update(whole=50, frames=100, captions=100, sockets=3)
     found.cpu, found.busiest = 0.01, 0.1
@@ -147,7 +147,7 @@ def test_a_run_with_a_client_that_was_too_slow_is_invalid() -> None:
     seen = tally()
     seen.busiest = 0.95
     for _ in range(50):
-        seen.slip.sent(0.0, 1.0)
+        seen.late.add(1.0 - (0.0))
     found = reported(tally=seen)
     assert len(found.invalid) == 2 and not found.good
     assert "95% of its core" in found.invalid[1]

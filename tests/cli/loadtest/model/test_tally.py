@@ -18,7 +18,7 @@ def filled(scale: float) -> LoadTally:
     made.closes["4008"] = 1
     made.slow["lags"] = 1
     made.flows["said"][second(3.5)] += 2
-    made.slip.sent(1.0, 1.0 + scale)
+    made.late.add(1.0 + scale - (1.0))
     made.cpu, made.busiest = scale, scale
     return made
 
@@ -31,7 +31,7 @@ def test_tallies_of_several_processes_add_up() -> None:
     assert whole.courses["final"].points(1.0) == [(5.0, 0.5)]
     assert (whole.counts["said"], whole.errors, whole.closes) == (4, {"busy": 2}, {"4008": 2})
     assert (whole.slow, whole.flows["said"]) == ({"lags": 2}, {3: 4})
-    assert (whole.slip.late.count, whole.cpu, whole.busiest) == (2, 0.75, 0.5)
+    assert (whole.late.count, whole.cpu, whole.busiest) == (2, 0.75, 0.5)
 
 
 def test_a_rate_is_that_of_the_seconds_that_count() -> None:
