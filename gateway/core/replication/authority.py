@@ -93,7 +93,7 @@ class Feed:
     def grown(self, delta: Delta) -> None:
         """Send more text of a caption. The first has a ``reset``, see `GrowingCaptions.grow`."""
         delta = self._growing.grow(delta)
-        self.send(Grown, Frames.of(Envelope(delta), self.codecs))
+        self.send(Grown.of, delta, self.codecs)
 
     def told(self, envelope: Envelope) -> None:
         """Send an event to everybody."""

@@ -103,12 +103,19 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, dict=True, tag="deci
         return _durable(self.frames.payload)
 
 
-class Grown(_FeedMessage, frozen=True, array_like=True, tag="grown"):
+class Grown(_FeedMessage, frozen=True, array_like=True, dict=True, tag="grown"):
     """More text of a caption."""
 
     frames: Frames
 
-    @property
+    @classmethod
+    def of(cls, number: int, delta: Delta, codecs: Iterable[Codec]) -> Grown:
+        """Return the message of an authority. The replica beside it need not decode the text."""
+        grown = cls(number, Frames.of(Envelope(delta), codecs))
+        grown.__dict__["delta"] = delta
+        return grown
+
+    @cached_property
     def delta(self) -> Delta:
         """The text."""
         return _delta(self.frames.payload)

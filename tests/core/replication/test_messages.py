@@ -7,9 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.replication.messages import Frames, Unknown, decode_feed, decode_inbox, encode
+from gateway.core.replication.messages import (
+    Frames,
+    Grown,
+    Unknown,
+    decode_feed,
+    decode_inbox,
+    encode,
+)
 from gateway.protocol import frames
-from gateway.protocol.messages import Final
+from gateway.protocol.messages import Delta, Final
 from tests.support.fleet import FleetMeeting
 from tests.support.meeting import Peer, one
 
@@ -31,6 +38,16 @@ def publish(room: FleetMeeting, *message: Any) -> None:
     """Send what a newer authority might send to all gateways."""
     room.unwritten.append(encode(message))
     room.act()
+
+
+def test_the_gateway_of_the_authority_need_not_decode_a_delta_and_others_read_the_same() -> None:
+    delta = Delta(id="x", rev=1, lang="ja", add="会議は", draft="今日です", n=1)
+    message = Grown.of(7, delta, [])
+    assert message.delta is delta
+    received = decode_feed(encode(message))
+    assert received == message
+    assert isinstance(received, Grown)
+    assert received.delta == delta
 
 
 def test_fields_of_a_newer_release_are_ignored() -> None:
