@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from gateway.server.embed import gateway_app
-from gateway.settings.loading import load
+from caption_gateway import gateway_app, load_settings
 
-captions = gateway_app(load({}, os.environ).settings)
+captions = gateway_app(load_settings({}, os.environ).settings)
 
 
 @asynccontextmanager

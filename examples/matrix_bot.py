@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import httpx2 as httpx
 
-from gateway.client import Client, connect
-from gateway.protocol.messages import Final
+from caption_gateway import Client, connect
+from caption_gateway.messages import Final
 
 ROOM = os.environ["MATRIX_ROOM"]
 TO = os.environ.get("TO", "en")

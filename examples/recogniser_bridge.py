@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-from gateway.client import Client, NotTranslated, connect
+from caption_gateway import Client, NotTranslated, connect
 
 FROM, TO = os.environ.get("FROM", "en"), os.environ.get("TO", "de")
 

@@ -155,10 +155,12 @@ async def test_the_bridge_sends_what_a_recogniser_hears() -> None:
     assert sorted(out.decode().splitlines()) == ["[de] good morning", "[de] we meet"]
 
 
-def test_every_example_is_short_and_listed_and_has_a_test() -> None:
+def test_every_example_is_short_and_public_and_listed_and_has_a_test() -> None:
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     here = Path(__file__).read_text(encoding="utf-8")
     for path in EXAMPLES.glob("*.py"):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES, path.name
         assert f"({path.name})" in readme
+        internal = re.findall(r"^\s*(?:from|import) gateway\b.*", path.read_text("utf-8"), re.M)
+        assert internal == [], "examples import public names only"
         assert re.search(rf'"{path.stem}(\.py)?"', here), path.name
