@@ -102,7 +102,10 @@ const earlier = new EarlierLines({
   state: () => state,
   show: (utterances) => dispatch({ type: "earlier", utterances }),
 });
-const moderation = new ModerationPanel(settings, { send: (message) => connection.send(message) });
+const moderation = new ModerationPanel(settings, {
+  send: (message) => connection.send(message),
+  languages: () => [...new Set([...columns.languages, ...readLanguages])],
+});
 const statistics = new StatisticsPanel(settings, key);
 const sidePanel = new SidePanel();
 sidePanel.add($("#moderation"), moderation.section);
@@ -179,6 +182,7 @@ function onEvent(event) {
         offerLanguages(event.languages);
       }
       microphone.onWelcome(event);
+      moderation.onWelcome(event);
       showNotice("");
       if (readOnly && TOUCH.matches) warnOfDarkScreen();
       if (event.resumed?.ok === false) showGapNotice(event.resumed);
@@ -208,7 +212,7 @@ function onEvent(event) {
       break;
     case "final":
       if (event.flags?.includes("glossary")) {
-        moderation.onMissed(state.utterances.get(`${state.epochIndex}/${event.id}`)?.text ?? "", event.text);
+        moderation.onMissed(state.utterances.get(`${state.epochIndex}/${event.id}`)?.text ?? "", event.text, event.lang);
       }
     // falls through
     case "edited":

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { connected, hasCaption, isAtNewest, newRoom, open, picture, type, useBrowser } from "./fixtures.js";
+import { connected, hasCaption, isAtNewest, newRoom, open, picture, type, useBrowser, violations } from "./fixtures.js";
 
 const environment = useBrowser();
 
@@ -269,11 +269,12 @@ test("a moderator learns what the glossary does, which captions lack a term and 
   await page.getByText("The topic has 4,001 characters. At most 4,000 are allowed.").waitFor();
   await page.getByLabel("Topic of the meeting").fill("Plans");
   await save();
-  await page.getByText("Saved for all captions from now on. The translator may not use every term; captions without one are marked.").waitFor();
+  await page.getByText("Saved for all captions from now on.").waitFor();
+  await page.getByText("This translator cannot be told terms. Captions are only checked for them").waitFor();
   await type(page, "the standup is at nine");
   await hasCaption(page, "de", "[de] the standup is at nine");
   await page.getByText("A glossary term was not used").waitFor();
-  await page.locator("#terms").getByText("Not used in 1 caption").waitFor();
+  await page.locator("#terms").getByText("Not used in 1 caption: German").waitFor();
   await picture(page, "glossary");
   await hasCaption(reader, "de", "[de] the standup is at nine");
   assert.equal(await reader.getByText("A glossary term was not used").isVisible(), false);
@@ -281,6 +282,37 @@ test("a moderator learns what the glossary does, which captions lack a term and 
   await hasCaption(page, "de", "[de] nothing special");
   assert.equal(await page.getByText("A glossary term was not used").count(), 1);
   assert.deepEqual([...page.faults, ...reader.faults], []);
+});
+
+test("a term has a translation for each language that is read, and a moderator who comes later finds it", async () => {
+  const name = newRoom();
+  const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de,ja`));
+  const reader = await connected(await open(environment, `/?room=${name}&role=view&to=fr`));
+  await page.locator("#people", { hasText: "2 people" }).waitFor();
+  await page.getByRole("button", { name: "Moderate" }).click();
+  await page.getByLabel("Term", { exact: true }).fill("standup");
+  await page.getByLabel("Translation", { exact: true }).fill("Stehung");
+  await page.getByRole("button", { name: "One translation for each language" }).click();
+  const fields = page.getByRole("group", { name: "One translation for each language" });
+  assert.deepEqual(await fields.locator("label").allInnerTexts(), ["Deutsch", "日本語", "Français"]);
+  await fields.getByLabel("Deutsch").fill("standup"); // as the scripted engine says it
+  await fields.getByLabel("日本語").fill("朝会");
+  await fields.getByLabel("Français").fill("");
+  await picture(page, "glossary-languages");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved for all captions from now on.").waitFor();
+  await type(page, "the standup is at nine");
+  await hasCaption(page, "ja", "[ja] the standup is at nine");
+  await page.locator("#terms").getByText("Not used in 1 caption: Japanese").waitFor();
+  assert.equal(await page.locator(".caption .term").count(), 1, "German has its term");
+  assert.deepEqual(await violations(page), []);
+  const other = await connected(await open(environment, `/?room=${name}&role=moderate&to=de`, { phone: true }));
+  await other.getByRole("button", { name: "Moderate" }).click();
+  assert.equal(await other.locator("#terms").getByLabel("日本語").inputValue(), "朝会");
+  await picture(other, "glossary-telephone");
+  await other.getByRole("button", { name: "One translation for each language" }).click();
+  assert.equal(await other.getByLabel("Translation", { exact: true }).inputValue(), "standup");
+  assert.deepEqual([...page.faults, ...reader.faults, ...other.faults], []);
 });
 
 test("the presentation view begins at the newest caption", async () => {
