@@ -162,22 +162,16 @@ class Session:
         self.room.join(self.member, now)
         seq, resumed, recent = self.reader.start(self._known(langs), since)
         may_change = self.member.role is not Role.VIEW
+        settings = self.room.translation_context.settings() if may_change else None
         welcome = self._context.welcome(
-            self.id,
-            self.room,
-            seq,
-            token=token,
-            settings=self.room.translation_context.settings() if may_change else None,
-            resumed=resumed,
-            hint=hint,
+            self.id, self.room, seq, token=token, settings=settings, resumed=resumed, hint=hint
         )
         self.outbox.send(welcome, now)
         if self.room.degraded is not None:
             self.outbox.send(self.room.degraded, now)
         for envelope in recent:
             self.outbox.push(envelope, now)
-        refused = None
-        # A fault follows the events, so that the client first has all that it may read.
+        refused = None  # it follows the events, so that the client first has all that it may read
         if langs:
             try:
                 self._want(Want(langs=langs), now)
@@ -299,10 +293,9 @@ class Session:
             case Cancel():
                 langs = message.langs
                 if langs is not None:
-                    # Any tag can be cancelled, known or not, because a client may clean up blindly.
+                    # Unknown tags too, because a client may clean up blindly.
                     langs = validation.named(langs, self._context.limits.targets)
-                # One language of spoken text is stopped like that of typed text; the speech goes
-                # on.
+                # Of spoken text, one language is stopped and the speech goes on.
                 if self._audio is not None and not langs:
                     self._audio.cancel(message.id)
                 self._request(replace(message, langs=langs), now)
