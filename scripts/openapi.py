@@ -15,10 +15,11 @@ from typing import get_args
 import msgspec
 
 from gateway import __version__
+from gateway.errors import ErrorCode
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import View
 from gateway.server.openai_api.requests import ChatRequest, ResponsesRequest
-from gateway.server.routes.api import STATUS, TranslateRequest
+from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
 from gateway.server.routes.deepl import DeepLRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
@@ -99,7 +100,7 @@ def _paths() -> Json:
                 "Translate one text into one language; `stream` answers in server-sent events.",
                 {200: {"application/json": _translation(), "text/event-stream": EVENTS}},
                 body=TranslateRequest,
-                faults=(400, 413, 429, 500, 502, 503, 504),
+                faults=(400, 408, 413, 429, 500, 502, 503, 504),
             )
         },
         "/translate": {
@@ -108,7 +109,7 @@ def _paths() -> Json:
                 "Translate one text or a list of texts, plain or HTML, as in LibreTranslate's API.",
                 {200: _json({"type": "object", "required": ["translatedText"]})},
                 body=TranslateQuery,
-                faults=(400, 413, 429, 500, 502, 503, 504),
+                faults=(400, 408, 413, 429, 500, 502, 503, 504),
             )
         },
         **_openai(),
@@ -120,7 +121,7 @@ def _paths() -> Json:
                 " no language is likely.",
                 {200: _json(_list(detection))},
                 body=DetectRequest,
-                faults=(400, 413, 504),
+                faults=(400, 408, 413),
             )
         },
         "/v1/languages": {
@@ -213,7 +214,7 @@ def _paths() -> Json:
                 "Create a ticket, which a browser presents once instead of a key.",
                 {200: _json(_object("A ticket.", ticket=TEXT, expires_s={"type": "number"}))},
                 body=TicketRequest,
-                faults=(400, 413, 504),
+                faults=(400, 408, 413),
             )
         },
         "/healthz": {
@@ -246,7 +247,7 @@ def _openai() -> Json:
     """Return the paths of OpenAI's text APIs."""
     model = _object("A model.", id=TEXT, object=TEXT, created={"type": "integer"}, owned_by=TEXT)
     name = {"name": "model", "in": "path", "required": True, "schema": TEXT}
-    faults = (400, 413, 429, 500, 502, 503, 504)
+    faults = (400, 408, 413, 429, 500, 502, 503, 504)
 
     def translating(name: str, summary: str, body: type[msgspec.Struct]) -> Json:
         answer = {"application/json": {"type": "object"}, "text/event-stream": EVENTS}
@@ -295,7 +296,7 @@ def _deepl() -> Json:
                 "Translate texts, as DeepL's API does.",
                 {200: _json(_object("The texts.", translations=translations))},
                 body=DeepLRequest,
-                faults=(400, 413, 429, 500, 502, 503, 504),
+                faults=(400, 408, 413, 429, 500, 502, 503, 504),
                 fault="DeepLFault",
             )
         },
@@ -305,7 +306,7 @@ def _deepl() -> Json:
                 "List sources or targets, as DeepL's API does.",
                 {200: _json(_list(_object("A language.", language=TEXT, name=TEXT)))},
                 query={"type": {"type": "string", "enum": ["source", "target"]}},
-                faults=(400, 413, 504),
+                faults=(400, 408, 413),
                 fault="DeepLFault",
             )
         },
@@ -398,6 +399,7 @@ def _operation(
     codes: dict[int, list[str]] = {}
     for code, status in STATUS.items():
         codes.setdefault(status, []).append(code.value)
+    codes[LATE_BODY] = [ErrorCode.TIMEOUT.value]
     for status in sorted(refusals):
         # Codes without a status of their own have 400, the common one of which is shown.
         known = ", ".join(f"`{code}`" for code in codes.get(status, ["bad_frame"]))

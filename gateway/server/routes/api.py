@@ -59,6 +59,9 @@ STATUS: Mapping[ErrorCode, int] = {
 }
 """HTTP status by error code; 400 for any other code."""
 
+LATE_BODY = 408
+"""HTTP status of ``timeout`` if the client was late and not the engine (RFC 9110, 15.5.9)."""
+
 
 class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     """The body of ``POST /v1/translate``."""
@@ -301,6 +304,8 @@ def refusal(fault: GatewayError, body: Any = None, code: int | None = None) -> R
 
 def status(fault: GatewayError) -> int:
     """Return the HTTP status of an error."""
+    if fault.code is ErrorCode.TIMEOUT and isinstance(fault, ClientFault):
+        return LATE_BODY
     return STATUS.get(fault.code, 400)
 
 

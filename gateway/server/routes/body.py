@@ -62,13 +62,15 @@ async def _bytes(request: Request) -> bytes:
     hub: Hub = request.app.state.hub
     limit = hub.limits.frame
     data = bytearray()
+    declared = request.headers.get("content-length", "0")  # digits: the parser has checked it
     try:
+        if int(declared) > limit:
+            raise _too_large(limit)
         async with asyncio.timeout(BODY_S), aclosing(request.stream()) as chunks:
             async for chunk in chunks:
                 data += chunk
-                # Checked at each chunk: a header with the length may be missing or wrong.
-                if len(data) > limit:
-                    raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
+                if len(data) > limit:  # a chunked body has no header with its length
+                    raise _too_large(limit)
     except TimeoutError:
         raise ClientFault(
             ErrorCode.TIMEOUT, f"The body did not come within {BODY_S:g} s."
@@ -76,6 +78,10 @@ async def _bytes(request: Request) -> bytes:
     except ClientDisconnect:
         raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.") from None
     return bytes(data)
+
+
+def _too_large(limit: int) -> ClientFault:
+    return ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
 
 
 def _values(fields: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:

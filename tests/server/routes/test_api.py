@@ -167,7 +167,18 @@ async def test_a_request_whose_body_does_not_arrive_is_answered_and_closed(
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
         answer = await reader.read()  # to its end: the connection is closed
-        assert b" 504 " in answer and b'"timeout"' in answer
+        assert b" 408 " in answer and b'"timeout"' in answer
+        writer.close()
+
+
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes() -> None:
+    async with browse() as (_, live):
+        host, port = live.http.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999999\r\n"
+        writer.write(head + b"Connection: close\r\n\r\n")
+        answer = await reader.read()
+        assert b" 413 " in answer and b'"too_long"' in answer
         writer.close()
 
 
