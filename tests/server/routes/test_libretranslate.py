@@ -35,11 +35,11 @@ async def test_a_list_with_one_bad_text_is_refused_and_leaves_no_session() -> No
         assert not live.hub.sessions and not live.hub.rooms
 
 
-async def test_other_work_has_its_turn_between_two_texts_of_a_list() -> None:
+async def test_other_work_has_its_turn_between_two_long_texts_of_a_list() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with browse(engine) as (client, live):
-        body = {"q": ["one", "two", "three"], "source": "en", "target": "de"}
+        body = {"q": ["one " * 300] * 3, "source": "en", "target": "de"}
         asked = asyncio.create_task(client.post("/translate", json=body))
         seen: set[int] = set()
         while len(live.hub.sessions) < 3:
