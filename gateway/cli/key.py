@@ -46,19 +46,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make a key, append its hash to the file, and print the key. It is written nowhere else."""
     file = Path(args.keys).expanduser()
-    until = None
-    if args.days is not None:
-        until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=args.days)
-    fields = {
+    now = datetime.now(UTC).replace(microsecond=0)
+    fields = {name: getattr(args, name) for name in ("name", "role", "rooms", "langs", "tenant")}
+    fields |= {
         "id": secrets.token_hex(api_keys.ID_BYTES),
-        "name": args.name,
         "hash": "0" * 64,
-        "role": args.role,
-        "rooms": args.rooms,
-        "langs": args.langs,
-        "tenant": args.tenant,
-        "until": until,
-        "quota": {"sessions": args.sessions, "inflight": args.inflight, "minute": args.minute},
+        "until": None if args.days is None else now + timedelta(days=args.days),
+        "quota": {name: getattr(args, name) for name in ("sessions", "inflight", "minute")},
     }
     try:
         key = msgspec.convert(fields, api_keys.ApiKey)

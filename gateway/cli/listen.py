@@ -181,10 +181,7 @@ async def _watch(stderr: asyncio.StreamReader, said: deque[bytes], listener: Spe
 
 
 class SpeechScreen:
-    """The captions of one speaker on the screen, kept for subtitle files.
-
-    :param several: captions are marked with their languages
-    """
+    """The captions of one speaker on the screen, kept for subtitle files."""
 
     def __init__(self, screen: Screen, *, several: bool) -> None:
         self.total: float | None = None  # seconds of the whole sound, if they are known

@@ -77,11 +77,7 @@ def word_range(text: str) -> tuple[int, int]:
 
 
 def ranged(kind: Callable[[str], N], fits: Callable[[N], bool], range: str) -> Callable[[str], N]:
-    """Return a parser of numbers in a range.
-
-    :param kind: ``int`` or ``float``
-    :param range: the range in words
-    """
+    """Return a parser of numbers in a range."""
     word = "a whole number" if kind is int else "a number"
 
     def parse(text: str) -> N:

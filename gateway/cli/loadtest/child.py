@@ -135,7 +135,6 @@ class ClientProcess:
     """The sockets of one process.
 
     :param number: of this process, among those of the plan
-    :param lines: texts to say
     :param tell: sends a sample to the process that reports
     """
 

@@ -87,18 +87,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     for kind in KINDS:
         for part in SHARES:
-            goals.add_argument(
-                f"--goal-{kind}-p{part}",
-                type=positive,
-                metavar="MS",
-                help=f"{part}th percentile, {UNTIL[kind]}",
-            )
-    goals.add_argument(
-        "--goal-errors",
-        type=share,
-        metavar="SHARE",
-        help="share (0 to 1) of the expected captions that were refused, failed or never ended",
-    )
+            text = f"{part}th percentile, {UNTIL[kind]}"
+            goals.add_argument(f"--goal-{kind}-p{part}", type=positive, metavar="MS", help=text)
+    errors = "share (0 to 1) of the expected captions that were refused, failed or never ended"
+    goals.add_argument("--goal-errors", type=share, metavar="SHARE", help=errors)
     # Forty flags would fill a screen.
     parser.usage = "%(prog)s [-h] [--OPTION VALUE ...] [--goal-NAME VALUE ...] URL"
     parser.epilog = NEEDS_KEY
@@ -160,12 +152,7 @@ def planned(args: argparse.Namespace) -> Plan:
 
 def goals_of(args: argparse.Namespace) -> list[Goal]:
     """Return the goals of a command line."""
-    found = [
-        Goal(kind, part, most)
-        for kind in KINDS
-        for part in SHARES
-        if (most := getattr(args, f"goal_{kind}_p{part}")) is not None
-    ]
-    if args.goal_errors is not None:
-        found.append(Goal("errors", 0, args.goal_errors))
-    return found
+    flags = {f"goal_{kind}_p{part}": (kind, part) for kind in KINDS for part in SHARES}
+    flags["goal_errors"] = ("errors", 0)
+    given = {name: getattr(args, name) for name in flags}
+    return [Goal(*flags[name], most) for name, most in given.items() if most is not None]

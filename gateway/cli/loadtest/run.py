@@ -39,7 +39,6 @@ BAR = 16  # letters of the progress bar
 class LoadRun:
     """One run against a gateway.
 
-    :param key: API key of the gateway
     :param draw: shows the progress, one line; called about twice a second
     :param every: seconds between two scrapes of ``/metrics``
     """
@@ -181,8 +180,6 @@ class LoadRun:
         """Return the progress in a line of 80 letters.
 
         The latencies are those until the first text and until the finished caption.
-
-        :param now: seconds since the beginning
         """
         seconds = self.plan.seconds
         now = min(seconds, max(0.0, now))

@@ -26,20 +26,26 @@ LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
 """Name endings of metrics that are combined over labels by their maximum, not by their sum."""
 
 
+def series(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Return the values by name, each with its labels. Raises `ValueError` for another format."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
 def parse(text: str) -> dict[str, float]:
     """Return the values by name, summed over labels, without histogram buckets.
 
     Raises `ValueError` if the text is not in the Prometheus format.
     """
-    found: dict[str, float] = {}
-    samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
-    for name, _, value, *_ in samples:
+    return {
+        name: (max if name.endswith(LARGEST) else sum)(value for _, value in values)
+        for name, values in series(text).items()
         # Buckets are cumulative; their sum over ``le`` means nothing.
-        if name.endswith("_bucket"):
-            continue
-        before = found.get(name, 0.0)
-        found[name] = max(before, value) if name.endswith(LARGEST) else before + value
-    return found
+        if not name.endswith("_bucket")
+    }
 
 
 class Scraper:

@@ -45,7 +45,6 @@ def tls(url: str) -> ssl.SSLContext | None:
 class Socket(WSListener):
     """A WebSocket.
 
-    :param url: address with its query
     :param heard: called with the payload of each message
     :param gone: called once with close code and reason when the open socket has ended, unless
         `close` was called before

@@ -130,9 +130,6 @@ def text_of(
     """Return the report.
 
     :param simulated: one report for each engine that was simulated, by the end of its rows' names
-    :param sources: of the figures, for ``explain``
-    :param explain: whether formulas and sources are printed
-    :param width: letters of a line; None: any number
     """
     rows = [(row.name, row.text) for row in plan.rows]
     if explain:
@@ -161,8 +158,6 @@ def _simulated(label: str, found: SimulationReport, width: int | None) -> str:
 def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
     """Return the engines that make the languages of a meeting.
 
-    :param given: the values of ``--engine``
-    :param languages: of a meeting
 
     Raises `OSError`, and `ValueError` with a sentence.
     """

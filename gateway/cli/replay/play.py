@@ -60,18 +60,12 @@ def load(
 
 
 class EngineWork(msgspec.Struct, frozen=True):
-    """Work of the engine, for all users of the gateway.
+    """Work of the engine, for all users of the gateway."""
 
-    ``tokens``    that it has decoded
-    ``drafted``   tokens of earlier translations that it has checked, ``accepted`` of them
-    ``cpu_s``     seconds of CPU time of the gateway's process, with the embedded engine in it; 0 if
-                  the gateway does not tell
-    """
-
-    tokens: float
-    drafted: float = 0.0
-    accepted: float = 0.0
-    cpu_s: float = 0.0
+    tokens: float  # that it has decoded
+    drafted: float = 0.0  # tokens of earlier translations that it has checked
+    accepted: float = 0.0  # of these, correct ones
+    cpu_s: float = 0.0  # CPU time of the gateway, with an embedded engine in it; 0 if unknown
 
 
 class Player:
@@ -79,8 +73,6 @@ class Player:
 
     :param utterances: the meeting, at the pace at which it is to be played
     :param to: canonical tags to read, each in every one of ``views``
-    :param screen: shows captions while they grow; None shows nothing
-    :param key: API key of the gateway
     """
 
     def __init__(

@@ -157,8 +157,6 @@ async def record(
 
     Earlier utterances have no times any more and are left out.
 
-    :param screen: shows each original
-    :param key: API key of the gateway
 
     Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
     """

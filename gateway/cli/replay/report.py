@@ -21,37 +21,27 @@ from gateway.text import units
 
 
 class ReplayRow(CaptionMetrics, frozen=True, kw_only=True):
-    """The figures of one language in one view.
-
-    ``bleu``, ``chrf``  of the finals, against the references, if there are any
-    ``offline``  chrF minus that of the same texts translated without having been seen growing
-    ``same``     share of the finals that equal those translated without growing
-    """
+    """The figures of one language in one view. Scores are those of finals with a reference."""
 
     lang: str
     view: View
     bleu: float | None = None
     chrf: float | None = None
-    offline: float | None = None
-    same: float | None = None
+    offline: float | None = None  # chrF minus that of the same texts translated without growing
+    same: float | None = None  # share of the finals that equal those translated without growing
 
 
 class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of one replay.
-
-    ``late_ms``  the most by which a text was sent too late; ``refused`` texts were not accepted
-    ``work``     of the engine, and for the final texts alone; None if unknown
-    ``whole``    False if it was cut short
-    """
+    """The results of one replay."""
 
     engine: str
-    whole: bool
+    whole: bool  # False if it was cut short
     utterances: int
     seconds: float
-    late_ms: float
-    refused: int
-    work: EngineWork | None = None
-    work_offline: EngineWork | None = None
+    late_ms: float  # the most by which a text was sent too late
+    refused: int  # texts that were not accepted
+    work: EngineWork | None = None  # of the engine; None if unknown
+    work_offline: EngineWork | None = None  # the same for the final texts alone
     rows: tuple[ReplayRow, ...] = ()
 
 

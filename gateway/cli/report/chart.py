@@ -44,8 +44,6 @@ def lines(
 ) -> str:
     """Return a line chart with one line for each series.
 
-    :param x: label of the x axis with its unit
-    :param y: label of the y axis with its unit
     :param x_log: logarithmic x axis, with a tick at each x if they are few
     :param marks: named values on the y axis, such as goals, drawn across
     :param reach: values that the x axis must include, so that charts of one run have the same axis
@@ -91,7 +89,6 @@ def bars(
 ) -> str:
     """Return a bar chart with a group for each row and a bar for each series; None has no bar.
 
-    :param y: label of the y axis with its unit
     :param marks: as in `lines`
     """
     names = list(dict.fromkeys(name for values in rows.values() for name in values))

@@ -11,9 +11,8 @@ import time
 from urllib.parse import urlsplit
 
 import httpx2
-from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.cli.loadtest.scrape import ANSWER_S, Scraper
+from gateway.cli.loadtest.scrape import ANSWER_S, Scraper, series
 from gateway.cli.top.model.figures import GatewayFigures, GatewayReading, figures
 
 WINDOW_S = 60.0  # seconds over which rates and percentiles are computed
@@ -23,8 +22,6 @@ class Poller:
     """One gateway, and what it answered in the last minute.
 
     Raises `ValueError` if the URL is not an address.
-
-    :param key: API key with the role ``moderate``, if the gateway requires keys
     """
 
     def __init__(self, url: str, key: str | None) -> None:
@@ -65,14 +62,10 @@ class Poller:
             why = "Something answers there, but it is no gateway."
             return GatewayReading(at=time.monotonic(), status="?", why=why)
         try:
-            text = await self._scraper.fetch()
-            series: dict[str, list[tuple[dict[str, str], float]]] = {}
-            for family in text_string_to_metric_families(text):
-                for sample in family.samples:
-                    series.setdefault(sample.name, []).append((sample.labels, sample.value))
+            values = series(await self._scraper.fetch())
         except (OSError, ValueError) as exc:
             return GatewayReading(at=time.monotonic(), why=str(exc), **found)
-        return GatewayReading(at=time.monotonic(), series=series, **found)
+        return GatewayReading(at=time.monotonic(), series=values, **found)
 
 
 def _reason(fault: OSError) -> str:

@@ -36,9 +36,7 @@ STYLES = {"ready": "green", "starting": "yellow", "draining": "yellow"}
 class TopScreen:
     """The view of several gateways.
 
-    :param every: seconds between two readings
     :param console: terminal to draw on; default: standard output
-    :param keys: descriptor that keys are read from
     """
 
     def __init__(
@@ -174,8 +172,6 @@ def frame(
 ) -> Group:
     """Return what is shown: a title, the table, and a sentence for all that is not well.
 
-    :param columns: columns of the terminal
-    :param title: first line
     :param sort: index of the column by which rows are sorted
     """
     shown = table(figures, width=columns, sort=sort, reverse=reverse, measure=width)

@@ -24,8 +24,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.cli.loadtest.scrape import series
 from gateway.cli.report.stats import percentile
 from gateway.cli.tune.model.load import Recorded
 
@@ -60,8 +60,8 @@ def recorded(text: str) -> Recorded:
     said: list[tuple[float, float]] = []
     for seconds, grown in _growth(scrapes):
         said.append((seconds, _sum(grown, UTTERANCES)))
-        for series, more in grown.items():
-            whole[series] += more
+        for one, more in grown.items():
+            whole[one] += more
     time, total = (sum(column) for column in zip(*said, strict=True))
     if not total:
         raise ValueError("Nothing was said in the time of this history.")
@@ -102,8 +102,8 @@ def _parsed(text: str) -> list[tuple[float, Values]]:
             raise ValueError(f"This is no answer of Prometheus to query_range: {exc}.") from exc
         for one in answer.data.result:
             name = one.metric.pop("__name__", "")
-            for at, value in one.values:
-                _put(found[at], name, one.metric, _number(value))
+            for at, number in one.values:
+                _put(found[at], name, one.metric, _number(number))
         return sorted(found.items())
     before, *parts = _AT.split(text)
     if before.strip():
@@ -113,10 +113,10 @@ def _parsed(text: str) -> list[tuple[float, Values]]:
     for moment, scrape in zip(parts[::2], parts[1::2], strict=True):
         values = found[float(moment)]  # an empty scrape counts as one, too
         # Other metrics are most of a scrape; parsing them would take most of the time.
-        lines = "\n".join(line for line in scrape.splitlines() if line.startswith(NAMES))
-        for family in text_string_to_metric_families(f"{lines}\n"):
-            for sample in family.samples:
-                _put(values, sample.name, sample.labels, sample.value)
+        lines = (line for line in scrape.splitlines() if line.startswith(NAMES))
+        for name, samples in series("\n".join((*lines, ""))).items():
+            for labels, value in samples:
+                _put(values, name, labels, value)
     return sorted(found.items())
 
 

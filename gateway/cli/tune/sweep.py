@@ -14,14 +14,13 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from statistics import median
 
 from msgspec.structs import replace
 
 from gateway.cli.loadtest import run as bench
 from gateway.cli.loadtest.model import report
-from gateway.cli.report.stats import Histogram
 from gateway.cli.tune.model.load import Load
 from gateway.cli.tune.model.steps import Figures, Tried, best, compare, rises
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink
@@ -161,8 +160,7 @@ async def measure(
     if tally.counts["missed"] > FAILED * wanted:
         codes = ", ".join(f"{code} {count}" for code, count in sorted(tally.errors.items()))
         raise EngineFault(f"{tally.counts['missed']} of {wanted} captions failed: {codes}.")
-    first = Histogram()
-    first.merge(tally.times["first"])
+    first = tally.times["first"]
     first.merge(tally.times["grown"])
 
     def metric(name: str) -> list[float]:
@@ -186,18 +184,8 @@ async def measure(
     )
 
 
-Measure = Callable[[LimitedEngine, Settings, Load, Sequence[str]], Awaitable[Figures]]
-"""A function that measures one step; see `measure`."""
-
-
 class Sweep:
-    """A search for the best settings under a load.
-
-    :param to: canonical tags of the languages that are read
-    :param say: prints a line of progress
-    :param build: makes an engine from settings
-    :param measure: measures one step
-    """
+    """A search for the best settings under a load."""
 
     def __init__(
         self,
@@ -207,7 +195,7 @@ class Sweep:
         *,
         say: Callable[[str], None] = lambda _: None,
         build: Callable[[Settings], Engine] = build,
-        measure: Measure = measure,
+        measure: Callable[..., Awaitable[Figures]] = measure,
     ) -> None:
         self.settings = settings
         self.tried: list[Tried] = []  # results so far, however the search ended
@@ -241,7 +229,7 @@ class Sweep:
         async with AsyncExitStack() as stack:
             held: LimitedEngine | None = None
             if one.setting == HELD:
-                held = await stack.enter_async_context(self._started({HELD: values[-1]}))
+                held = await stack.enter_async_context(self._started(HELD, values[-1]))
             for value in values:
                 if value in one.steps:
                     continue
@@ -270,21 +258,19 @@ class Sweep:
 
     async def _step(self, name: str, value: int, held: LimitedEngine | None) -> Figures:
         """Measure a value on an engine that is held to it, or on a new engine."""
-        async with AsyncExitStack() as stack:
-            if held is None:
-                engine = await stack.enter_async_context(self._started({name: value}))
-            else:
-                engine, held.most = held, value
+        async with nullcontext(held) if held else self._started(name, value) as engine:
+            if engine is held:
+                engine.most = value
             self._say(f"{name} = {value}: {self._load.plan.seconds:g} s ...")
             return await self._measure(engine, self.settings, self._load, self._to)
 
     @asynccontextmanager
-    async def _started(self, changes: dict[str, int]) -> AsyncIterator[LimitedEngine]:
-        """Start an engine with some settings changed. Raises `EngineFault`."""
+    async def _started(self, name: str, value: int) -> AsyncIterator[LimitedEngine]:
+        """Start an engine with a setting changed. Raises `EngineFault`."""
         # A fallback would be measured in the place of an engine that does not start.
-        engine = LimitedEngine(self._build(replace(self.settings, fallback=None, **changes)))
-        shown = ", ".join(f"{name} = {value}" for name, value in changes.items())
-        self._say(f"{engine.name} starts with {shown} ...")
+        settings = replace(self.settings, fallback=None, **{name: value})
+        engine = LimitedEngine(self._build(settings))
+        self._say(f"{engine.name} starts with {name} = {value} ...")
         try:
             await engine.start()
             yield engine

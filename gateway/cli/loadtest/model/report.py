@@ -83,7 +83,6 @@ def made(
     """Return the report of a run.
 
     :param samples: (second, values) of the gateway's ``/metrics``
-    :param why: reason why samples are missing
     :param until: second at which the run was stopped; None: it ran to its end
     """
     errors = errors_share(plan, tally)
@@ -225,10 +224,7 @@ def _step(before: Mapping[str, float], after: Mapping[str, float], seconds: floa
 
 
 def lines(report: LoadReport, width: int | None = None) -> list[str]:
-    """Return the report for a terminal.
-
-    :param width: letters of a line; None: any number
-    """
+    """Return the report for a terminal."""
     plan = report.plan
     times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
     found = [

@@ -47,10 +47,7 @@ class GatewayFrame(msgspec.Struct, gc=False):
 
 
 class UserSession:
-    """A virtual user in its room.
-
-    :param tally: counts everything
-    """
+    """A virtual user in its room."""
 
     def __init__(self, plan: Plan, user: VirtualUser, tally: LoadTally) -> None:
         self.user = user

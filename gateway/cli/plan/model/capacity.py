@@ -61,18 +61,12 @@ class CapacityPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The queue of one engine. Times are in seconds.
+    """The queue of one engine. Times are in seconds."""
 
-    :param running: jobs that it has, on average
-    :param slots: jobs that it takes at once
-    :param share: share of its work that is finals
-    :param service: of a job, beside the others
-    """
-
-    running: float
-    slots: int
-    share: float
-    service: float
+    running: float  # jobs that it has, on average
+    slots: int  # jobs that it takes at once
+    share: float  # share of its work that is finals
+    service: float  # of a job, beside the others
 
     @property
     def waiting(self) -> float:

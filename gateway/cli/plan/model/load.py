@@ -108,22 +108,14 @@ class CommittedWords:
 
 
 class CaptionWork(msgspec.Struct, frozen=True, kw_only=True):
-    """The work for captions in one language, if the engine does all of it at once.
+    """The work for captions in one language, if the engine does all of it at once."""
 
-    :param parts: captions of an utterance; a long one is cut into several
-    :param words: of a caption, on average
-    :param typical: words of the last caption of an utterance, median
-    :param long: the same, 95th percentile
-    :param partials: translations of growing text for a caption
-    :param made: words that are translated for a caption, in all its translations
-    """
-
-    parts: float
-    words: float
-    typical: float
-    long: float
-    partials: float
-    made: float
+    parts: float  # captions of an utterance; a long one is cut into several
+    words: float  # of a caption, on average
+    typical: float  # words of the last caption of an utterance, median
+    long: float  # the same, 95th percentile
+    partials: float  # translations of growing text for a caption
+    made: float  # words that are translated for a caption, in all its translations
 
 
 def texts(sends: Iterable[Send]) -> Iterator[SourceText]:

@@ -69,13 +69,10 @@ class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):
 class Simulation:
     """One run.
 
-    :param plan: rooms, languages and times, as for `gateway bench load`
     :param speech: the texts to translate of each speaker, see `load.spoken`
     :param core: of the gateway's processes; None: sockets take no time
     :param processes: that the rooms of the plan are divided among
     :param readers: of one room on one process
-    :param tokens: of a translation, for each word
-    :param limits: of the gateway; None: the usual ones
     """
 
     def __init__(
@@ -288,17 +285,12 @@ def of_share(
     engines = planned[f"engines{part.label}"]
     meetings = math.ceil(load.meetings / engines)
     share = meetings / load.meetings
-    engines = max(1, round(engines * share))
-    engine = part.figures
-    engine = replace(engine, slots=engine.slots * engines, tokens_s=engine.tokens_s * engines)
-    here = load.readers / planned["processes of a room"]
+    copies, engine = max(1, round(engines * share)), part.figures
+    engine = replace(engine, slots=engine.slots * copies, tokens_s=engine.tokens_s * copies)
     made = replace(load, languages=part.languages)
     plan = made.plan(planned["utterances"] * share, seconds, meetings)
-    return Simulation(
-        plan,
-        speech(plan),
-        engine,
-        core,
-        processes=max(1, round(planned["processes"] * share)),
-        readers=math.ceil(here / load.languages) + load.speakers,
-    ).run()
+    processes = max(1, round(planned["processes"] * share))
+    readers = math.ceil(load.readers / planned["processes of a room"] / load.languages)
+    readers += load.speakers
+    texts = speech(plan)
+    return Simulation(plan, texts, engine, core, processes=processes, readers=readers).run()

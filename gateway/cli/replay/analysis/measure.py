@@ -52,26 +52,20 @@ class Percentiles(msgspec.Struct, frozen=True):
 class CaptionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one language in one view; None if there was nothing to measure.
 
-    ``captions``    that were finished; ``failed`` ended otherwise, ``lost`` never ended
-    ``erasure``     units taken back for each unit of the final texts
-    ``updates``     times that the text on the screen changed, for each caption
-    ``agreed_ms``   first visible text, after the update that confirmed the second word was sent
-    ``visible_ms``  first visible text, after the first update was sent
-    ``final_ms``    final caption, after the final text was said
-    ``laal_ms``     length-adaptive average lagging of the words from when they stayed
-    ``laal_source_ms``  the same by how much had been said by then, without computation time
+    ``agreed_ms`` ends with the first visible text, and begins with the update that confirmed the
+    second word.
     """
 
-    captions: int
-    failed: int
-    lost: int
-    erasure: float | None
-    updates: float | None
+    captions: int  # that were finished
+    failed: int  # that ended otherwise
+    lost: int  # that never ended
+    erasure: float | None  # units taken back for each unit of the final texts
+    updates: float | None  # times that the text on the screen changed, for each caption
     agreed_ms: Percentiles | None
-    visible_ms: Percentiles | None
-    final_ms: Percentiles | None
-    laal_ms: float | None
-    laal_source_ms: float | None
+    visible_ms: Percentiles | None  # first visible text, after the first update was sent
+    final_ms: Percentiles | None  # final caption, after the final text was said
+    laal_ms: float | None  # length-adaptive average lagging of the words from when they stayed
+    laal_source_ms: float | None  # the same by how much had been said by then
 
 
 def figures(readings: Sequence[ReaderRecord], lang: str) -> CaptionMetrics:

@@ -57,7 +57,6 @@ def heard(text: str) -> str:
 def timed(text: str, begin: float, end: float | None = None, *, spaced: bool) -> list[Word]:
     """Return when each word of a text has been said, at an even pace.
 
-    :param begin: second at which the utterance begins
     :param end: second at which it ends; None: the usual pace
 
     Words without sound, such as a dash, take no time.

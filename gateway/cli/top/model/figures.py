@@ -33,28 +33,19 @@ Series = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
 
 
 class GatewayReading(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a gateway as it answered at one time.
+    """The state of a gateway as it answered at one time."""
 
-    ``at`` is in seconds of any clock that only goes forward. ``status`` is that of ``/readyz``, or
-    `DOWN`. ``why`` is the reason for which there are no ``series``, as a sentence.
-    """
-
-    at: float
-    status: str = DOWN
+    at: float  # seconds of any clock that only goes forward
+    status: str = DOWN  # that of ``/readyz``
     engine: str = ""
     fallback: str | None = None
     partials: str = "on"
-    why: str | None = None
+    why: str | None = None  # reason why there are no ``series``, as a sentence
     series: Series = {}
 
 
 class GatewayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One gateway's row. None: not known, or nothing happened that could be measured.
-
-    ``tokens`` is per second and ``utterances`` per minute. ``first50``, ``first95`` and ``total95``
-    are in seconds: percentiles of the time to the first text and to the finished caption.
-    ``failed`` is a share, ``cpu`` in cores and ``memory`` in bytes. ``notes`` are sentences.
-    """
+    """One gateway's row. None: not known, or nothing happened that could be measured."""
 
     name: str
     status: str
@@ -64,15 +55,15 @@ class GatewayFigures(msgspec.Struct, frozen=True, kw_only=True):
     running: float | None = None
     capacity: float | None = None
     queued: float | None = None
-    tokens: float | None = None
-    utterances: float | None = None
-    first50: float | None = None
-    first95: float | None = None
-    total95: float | None = None
-    failed: float | None = None
-    cpu: float | None = None
-    memory: float | None = None
-    notes: tuple[str, ...] = ()
+    tokens: float | None = None  # a second
+    utterances: float | None = None  # a minute
+    first50: float | None = None  # seconds to the first text, median
+    first95: float | None = None  # the same, 95th percentile
+    total95: float | None = None  # seconds to the finished caption
+    failed: float | None = None  # share of the captions
+    cpu: float | None = None  # cores
+    memory: float | None = None  # bytes
+    notes: tuple[str, ...] = ()  # sentences
 
 
 def figures(

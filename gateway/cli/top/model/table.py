@@ -95,7 +95,6 @@ def table(
 ) -> GatewayTable:
     """Return the table of the gateways.
 
-    :param width: columns of the terminal
     :param sort: index of a column, which is always shown; rows without a value come last
     :param measure: returns the columns that a text takes on the terminal
     """

@@ -33,42 +33,29 @@ SAMPLE = 500  # texts whose lengths are examined
 MOST = 10_000  # utterances of a step at most. More could not be measured within minutes
 
 
+Words = tuple[int, int] | None  # as in `Plan`
+
+
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """The load of a history.
+    """The load of a history. ``lengths`` are (above, up to, count) of an utterance's characters."""
 
-    :param seconds: from the first scrape to the last
-    :param rate: utterances a second in the busiest twentieth of the time
-    :param mean: utterances a second over all of it
-    :param lengths: (above, up to, count): characters of an utterance
-    :param languages: captions of an utterance, on average
-    :param partials: jobs for texts that were still growing, for each caption
-    """
-
-    seconds: float
-    rate: float
-    mean: float
+    seconds: float  # from the first scrape to the last
+    rate: float  # utterances a second in the busiest twentieth of the time
+    mean: float  # utterances a second over all of it
     lengths: tuple[tuple[float, float, float], ...]
-    languages: float
-    partials: float
+    languages: float  # captions of an utterance, on average
+    partials: float  # jobs for texts that were still growing, for each caption
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """A load to tune for.
+    """A load to tune for."""
 
-    :param told: its source, in words
-    :param plan: plan of `gateway bench load`, without address and languages
-    :param lines: texts to say
-    :param languages: number that each utterance is translated into
-    :param lengths: characters of its texts
-    :param texts: number of different texts that it is known from
-    """
-
-    told: str
-    plan: Plan
-    lines: tuple[str, ...]
-    languages: int
-    lengths: tuple[float, ...]
-    texts: int
+    told: str  # its source, in words
+    plan: Plan  # plan of `gateway bench load`, without address and languages
+    lines: tuple[str, ...]  # texts to say
+    languages: int  # number that each utterance is translated into
+    lengths: tuple[float, ...]  # characters of its texts
+    texts: int  # number of different texts that it is known from
 
     @property
     def few(self) -> str:
@@ -107,7 +94,6 @@ def described(
 ) -> Load:
     """Return a load from words such as ``16 streams, 10-60 words, 3 languages, partials``.
 
-    :param seconds: of a step
     :param lines: sentences of its texts, in ``lang``, a canonical tag
     :param draw: randomness for the lengths that are examined
 
@@ -137,7 +123,7 @@ def described(
         plan=_plan(rate, texts, seconds, lang, grow, words),
         lines=tuple(lines),
         languages=number,
-        lengths=tuple(float(len(one)) for one in texts),
+        lengths=tuple(map(float, map(len, texts))),
         texts=len(set(lines)),
     )
 
@@ -174,11 +160,7 @@ def remembered(
 def replayed(
     meeting: Sequence[ScriptUtterance], seconds: float, *, times: int, languages: int, grow: bool
 ) -> Load:
-    """Return a load of ``times`` copies of a recorded meeting, at the rate of its busiest time.
-
-    :param seconds: of a step; the busiest time is as long
-    :param grow: whether texts grow while they are spoken
-    """
+    """Return a load of ``times`` copies of a recorded meeting, at the rate of its busiest time."""
     texts = [one.text for one in meeting]
     ends = sorted(one.t1 for one in meeting)
     width = min(seconds, ends[-1])
@@ -196,12 +178,7 @@ def replayed(
 
 
 def _plan(
-    rate: float,
-    texts: Sequence[str],
-    seconds: float,
-    lang: str,
-    grow: bool,
-    words: tuple[int, int] | None,
+    rate: float, texts: Sequence[str], seconds: float, lang: str, grow: bool, words: Words
 ) -> Plan:
     if rate * seconds > MOST:
         raise ValueError(

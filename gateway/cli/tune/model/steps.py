@@ -36,36 +36,21 @@ PLACES = ("max_num_seqs", "batch")  # settings that limit jobs at once
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of one step. Times are in milliseconds.
+    """The results of one step. Times are in milliseconds."""
 
-    :param final: from said to finished
-    :param first: from said to the first text
-    :param made: captions a second
-    :param asked: captions a second that were requested
-    :param lost: share of the captions that were refused, failed or late
-    :param growing: captions waited longer and longer
-    :param token: median time of a token of one job
-    :param tokens: a second
-    :param running: most jobs that the engine had at once
-    :param waiting: most jobs that waited at once
-    :param cache: largest share of the KV cache in use; 0 if there is none
-    :param evicted: requests evicted from the KV cache
-    :param doubts: reasons why the figures may not be those of the gateway
-    """
-
-    final: Summary
-    first: Summary
-    made: float
-    asked: float
-    lost: float = 0.0
-    growing: bool = False
-    token: float = 0.0
-    tokens: float = 0.0
-    running: int = 0
-    waiting: int = 0
-    cache: float = 0.0
-    evicted: int = 0
-    doubts: tuple[str, ...] = ()
+    final: Summary  # from said to finished
+    first: Summary  # from said to the first text
+    made: float  # captions a second
+    asked: float  # captions a second that were requested
+    lost: float = 0.0  # share of the captions that were refused, failed or late
+    growing: bool = False  # captions waited longer and longer
+    token: float = 0.0  # median time of a token of one job
+    tokens: float = 0.0  # a second
+    running: int = 0  # most jobs that the engine had at once
+    waiting: int = 0  # most jobs that waited at once
+    cache: float = 0.0  # largest share of the KV cache in use; 0 if there is none
+    evicted: int = 0  # requests evicted from the KV cache
+    doubts: tuple[str, ...] = ()  # reasons why the figures may not be those of the gateway
 
     @property
     def kept(self) -> bool:
@@ -74,17 +59,12 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tried(msgspec.Struct, kw_only=True):
-    """The results for one setting so far.
-
-    :param usual: its value before
-    :param steps: the figures by value
-    :param unusable: reasons why values could not be measured
-    """
+    """The results for one setting so far."""
 
     setting: str
-    usual: int
-    steps: dict[int, Figures] = {}
-    unusable: dict[int, str] = {}
+    usual: int  # its value before
+    steps: dict[int, Figures] = {}  # the figures by value
+    unusable: dict[int, str] = {}  # reasons why values could not be measured
 
     @property
     def best(self) -> int:
@@ -166,7 +146,6 @@ def made(
     """Return the report of a search.
 
     :param table: name of the ``[[engine]]`` table that was tuned; None if there are none
-    :param tried: at least one, each with at least one step
     """
     warnings = [load.few] if load.few else []
     if load.uniform:
