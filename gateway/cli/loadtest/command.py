@@ -111,16 +111,8 @@ def run(args: argparse.Namespace) -> int:
     check_outputs((args.json, args.html))
     plan = planned(args)
     lines = text.lines(Path(args.text) if args.text else None)
-    screen = Screen(sys.stderr)
-    goals = goals_of(args)
-    load = LoadRun(
-        plan,
-        lines,
-        key=api_key(),
-        goals=goals,
-        draw=lambda line: screen.draw([line] if line else []),
-        every=args.scrape,
-    )
+    screen, goals = Screen(sys.stderr), goals_of(args)
+    load = LoadRun(plan, lines, screen, key=api_key(), goals=goals, every=args.scrape)
     try:
         made = asyncio.run(perform(load))
     finally:

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from gateway.cli.console.terminal import readable
+from gateway.cli.console.terminal import Screen, readable
 from gateway.cli.loadtest import child
 from gateway.cli.loadtest.child import ANSWER_S, ProgressSample
 from gateway.cli.loadtest.model import report
@@ -39,7 +39,7 @@ BAR = 16  # letters of the progress bar
 class LoadRun:
     """One run against a gateway.
 
-    :param draw: shows the progress, one line; called about twice a second
+    :param screen: shows the progress; None shows nothing
     :param every: seconds between two scrapes of ``/metrics``
     """
 
@@ -47,10 +47,10 @@ class LoadRun:
         self,
         plan: Plan,
         lines: Sequence[str],
+        screen: Screen | None = None,
         *,
         key: str | None = None,
         goals: Sequence[Goal] = (),
-        draw: Callable[[str], None] = lambda line: None,
         every: float = 1.0,
     ) -> None:
         self.plan = plan
@@ -59,7 +59,7 @@ class LoadRun:
         self._lines = lines
         self._key = key
         self._goals = goals
-        self._draw = draw
+        self._screen = screen
         self._every = every
         self._scraper = Scraper(plan.url, key)
         self._pipes: list[Connection] = []
@@ -106,7 +106,6 @@ class LoadRun:
                 await asyncio.gather(*looking, return_exceptions=True)
         # The last scrape has the final counters, after all captions have ended.
         await self._scraper.scrape_once(self._zero)
-        self._draw("")
         self.tally.whole = self.tally.whole and not self.stopped
         return report.made(
             self.plan,
@@ -170,6 +169,10 @@ class LoadRun:
                     raise ChildProcessError("A client process died; its figures are lost.")
 
     # --- progress -------------------------------------------------------------------------------
+
+    def _draw(self, line: str) -> None:
+        if self._screen is not None:
+            self._screen.draw([line])
 
     async def _show(self) -> None:
         while True:

@@ -20,8 +20,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gateway.cli.console.terminal import printable, width
-from gateway.cli.top.model.figures import DOWN, GatewayFigures
+from gateway.cli.console.terminal import printable, readable, width
+from gateway.cli.top.model.figures import DOWN
 from gateway.cli.top.model.table import COLUMNS, table
 from gateway.cli.top.poll import WINDOW_S, Poller
 
@@ -69,20 +69,18 @@ class TopScreen:
 
     async def live(self) -> int:
         """Draw frames until q is pressed. Ctrl-C works as well."""
-        polling = [asyncio.create_task(self._keep_polling(one)) for one in self._pollers]
+        tasks = [asyncio.create_task(self._keep_polling(one)) for one in self._pollers]
+        tasks.append(asyncio.create_task(self._read_keys()))
         try:
-            with (
-                self._reading_keys(),
-                Live(console=self._console, screen=True, auto_refresh=False) as live,
-            ):
+            with Live(console=self._console, screen=True, auto_refresh=False) as live:
                 while not self._over:
                     live.update(self._frame(latencies_of_all=False), refresh=True)
                     self._wake.clear()
                     await self._wake.wait()
         finally:
-            for task in polling:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*polling, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
         return 0
 
     def press(self, key: str) -> None:
@@ -114,35 +112,45 @@ class TopScreen:
             sorting = f"sorted by {COLUMNS[self._sort].title}, {order}"
             several = len(self._pollers) > 1
             title += f"  {sorting}  (q ends, s sorts, r reverses)" if several else "  (q ends)"
-        return frame(
-            [one.figures(latencies_of_all=latencies_of_all) for one in self._pollers],
-            columns=self._console.width,
-            title=title,
+        figures = [one.figures(latencies_of_all=latencies_of_all) for one in self._pollers]
+        columns, rows = table(
+            figures,
+            width=self._console.width,
             sort=self._sort,
             reverse=self._reverse,
+            measure=width,
         )
+        drawn = Table(
+            box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, header_style="bold"
+        )
+        for column in columns:
+            # An arrow beside the title would make the column wider, and another might not fit.
+            sorted_by = column is COLUMNS[self._sort] and len(figures) > 1
+            head = Text(column.title, "bold reverse" if sorted_by else "bold")
+            drawn.add_column(head, justify="left" if column.left else "right", no_wrap=True)
+        for cells in rows:
+            drawn.add_row(
+                *(
+                    Text(printable(cell), STYLES.get(cell, "red") if one.title == "state" else "")
+                    for one, cell in zip(columns, cells, strict=True)
+                )
+            )
+        notes = (
+            Text(printable(f"{row.name}: {note}"), "red" if row.status == DOWN else "yellow")
+            for row in figures
+            for note in row.notes
+        )
+        return Group(Text(title, "dim"), drawn, *notes)
 
-    @contextlib.contextmanager
-    def _reading_keys(self) -> Iterator[None]:
-        """Read single keys, without their echo, as long as the block runs."""
-        loop = asyncio.get_running_loop()
-        with _single_keys(self._keys):
-            try:
-                loop.add_reader(self._keys, self._read_keys)
-            except (PermissionError, NotImplementedError):  # a file, or Windows: only Ctrl-C ends
-                yield
-                return
-            try:
-                yield
-            finally:
-                loop.remove_reader(self._keys)
-
-    def _read_keys(self) -> None:
-        keys = os.read(self._keys, 64)
-        if not keys:  # standard input was closed
-            asyncio.get_running_loop().remove_reader(self._keys)
-        for key in keys.decode(errors="replace"):
-            self.press(key)
+    async def _read_keys(self) -> None:
+        """Read single keys, without their echo, until standard input is closed."""
+        # A file, or Windows: only Ctrl-C ends.
+        with _single_keys(self._keys), contextlib.suppress(PermissionError, NotImplementedError):
+            await readable(self._keys)
+            while keys := os.read(self._keys, 64):
+                for key in keys.decode(errors="replace"):
+                    self.press(key)
+                await readable(self._keys)
 
 
 @contextlib.contextmanager
@@ -160,42 +168,3 @@ def _single_keys(descriptor: int) -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-def frame(
-    figures: Sequence[GatewayFigures],
-    *,
-    columns: int,
-    title: str,
-    sort: int = 0,
-    reverse: bool = False,
-) -> Group:
-    """Return what is shown: a title, the table, and a sentence for all that is not well.
-
-    :param sort: index of the column by which rows are sorted
-    """
-    shown = table(figures, width=columns, sort=sort, reverse=reverse, measure=width)
-    drawn = Table(
-        box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, header_style="bold"
-    )
-    for column in shown.columns:
-        # An arrow beside the title would make the column wider, and another one might not fit.
-        style = "bold reverse" if column is COLUMNS[sort] and len(figures) > 1 else "bold"
-        drawn.add_column(
-            Text(column.title, style), justify="left" if column.left else "right", no_wrap=True
-        )
-    for cells in shown.rows:
-        drawn.add_row(
-            *(
-                Text(printable(cell), STYLES.get(cell, "red") if column.title == "state" else "")
-                for column, cell in zip(shown.columns, cells, strict=True)
-            )
-        )
-    return Group(Text(title, "dim"), drawn, *_notes(figures))
-
-
-def _notes(figures: Sequence[GatewayFigures]) -> Iterator[Text]:
-    for row in figures:
-        for note in row.notes:
-            colour = "red" if row.status == DOWN else "yellow"
-            yield Text(printable(f"{row.name}: {note}"), colour)
