@@ -20,8 +20,6 @@ from gateway.settings.catalogue import KEY
 
 ANSWER_S = 5.0  # seconds to wait for an answer
 MOST = 8_388_608  # largest answer in bytes
-
-
 LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
 """Name endings of metrics that are combined over labels by their maximum, not by their sum."""
 

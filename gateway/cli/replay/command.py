@@ -61,15 +61,8 @@ def run(args: argparse.Namespace) -> int:
     if not to:
         raise SettingsError(f"{args.file} names no languages to read. Name some, e.g. --to de,fr.")
     to = tuple(languages.normalise(tag) for tag in to)
-    player = Player(
-        args.url,
-        said,
-        to=to,
-        views=args.view,
-        room=args.room,
-        screen=Screen(sys.stdout),
-        key=api_key(),
-    )
+    shown = {"room": args.room, "screen": Screen(sys.stdout)}
+    player = Player(args.url, said, to=to, views=args.view, key=api_key(), **shown)
     status = 0
     try:
         asyncio.run(_perform(player, args.offline))

@@ -39,33 +39,19 @@ def text(
         ``left``. None: any number
     """
     cells = [list(heads), *([number(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    parts = [
-        "\n".join(
-            GAP.join(
-                row[place].ljust(widths[place]) if place < left else row[place].rjust(widths[place])
-                for place in places
-            ).rstrip()
-            for row in cells
-        )
-        for places in _folded(widths, left, width)
-    ]
-    return "\n\n".join(parts)
-
-
-def _folded(widths: Sequence[int], left: int, width: int | None) -> list[list[int]]:
-    """Return the groups of columns that stand side by side."""
-    first = list(range(min(left, len(widths))))
-    parts, used = [list(first)], 0
-    begin = sum(widths[place] for place in first) + len(GAP) * (len(first) - 1)
-    for place in range(len(first), len(widths)):
-        more = len(GAP) + widths[place]
-        if width is not None and begin + used + more > width and len(parts[-1]) > len(first):
-            parts.append(list(first))
-            used = 0
-        parts[-1].append(place)
-        used += more
-    return parts
+    columns: list[list[str]] = []
+    for place, column in enumerate(zip(*cells, strict=True)):
+        wide = max(map(len, column))
+        columns.append([cell.ljust(wide) if place < left else cell.rjust(wide) for cell in column])
+    parts = [columns[:left]]
+    for padded in columns[left:]:
+        used = sum(len(one[0]) + len(GAP) for one in parts[-1]) + len(padded[0])
+        if width is not None and used > width and len(parts[-1]) > left:
+            parts.append(columns[:left])
+        parts[-1].append(padded)
+    return "\n\n".join(
+        "\n".join(GAP.join(row).rstrip() for row in zip(*part, strict=True)) for part in parts
+    )
 
 
 def pairs(rows: Collection[tuple[str, str]], width: int | None = None) -> str:

@@ -189,12 +189,9 @@ def core_of(few: LoadReport | TuneReport, many: LoadReport | TuneReport) -> Core
             "The two reports do not tell what a reader costs. Take one with --readers 0 and one"
             " with --readers 100, of a gateway that is a single process on Linux."
         )
-    event, frame = cpu1 * frames2 - cpu2 * frames1, events1 * cpu2 - events2 * cpu1
-    given, event_us, frame_us = (
-        "the reports given",
-        max(0.0, event / apart),
-        max(0.0, frame / apart),
-    )
+    event_us = max(0.0, (cpu1 * frames2 - cpu2 * frames1) / apart)
+    frame_us = max(0.0, (events1 * cpu2 - events2 * cpu1) / apart)
+    given = "the reports given"
     return CoreFigures(source=given, event_us=event_us, frame_us=frame_us, frame_bytes=size)
 
 

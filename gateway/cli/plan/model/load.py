@@ -97,9 +97,7 @@ class CommittedWords:
     of engines that do not check drafts.
     """
 
-    def __init__(self) -> None:
-        self._last = 0
-        self.count = 0
+    count = _last = 0
 
     def add(self, words: int) -> None:
         """Count the translation of a text of ``words`` words."""

@@ -33,17 +33,16 @@ from gateway.limits import Limits
 Wait = Generator[simpy.Event, Any, None]
 
 
-class SimulatedCaption:
+class SimulatedCaption(msgspec.Struct):
     """The caption of one utterance in one language."""
 
-    def __init__(self, begun: float, end: float) -> None:
-        self.begun = begun  # the utterance, not the part of it that this is of
-        self.end = end
-        self.text: SourceText | None = None  # of the job
-        self.job: Job | None = None
-        self.newer: SourceText | None = None  # came while the job ran
-        self.committed = CommittedWords()
-        self.shown = False
+    begun: float  # the utterance, not the part of it that this is of
+    end: float
+    text: SourceText | None = None  # of the job
+    job: Job | None = None
+    newer: SourceText | None = None  # came while the job ran
+    committed: CommittedWords = msgspec.field(default_factory=CommittedWords)
+    shown: bool = False
 
 
 class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):

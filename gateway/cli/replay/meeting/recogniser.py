@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from gateway.text import units
@@ -62,20 +63,12 @@ def timed(text: str, begin: float, end: float | None = None, *, spaced: bool) ->
     Words without sound, such as a dash, take no time.
     """
     said = words(text, spaced=spaced)
-    lengths = [_length(heard(word), spaced) for word in said]
+    # The pace counts words, or characters in scripts without spaces.
+    lengths = [min(len(sound), 1) if spaced else len(sound) for sound in map(heard, said)]
     pace = WORDS_A_MINUTE / 60 if spaced else CHARACTERS_A_SECOND
     each = 1 / pace if end is None else (end - begin) / max(1, sum(lengths))
-    times: list[Word] = []
-    done = 0
-    for word, length in zip(said, lengths, strict=True):
-        done += length
-        times.append((word, round(begin + done * each, 3)))
-    return times
-
-
-def _length(word: str, spaced: bool) -> int:
-    """Return the words or characters that a word counts for in the pace."""
-    return min(len(word), 1) if spaced else len(word)
+    ends = [round(begin + done * each, 3) for done in accumulate(lengths)]
+    return list(zip(said, ends, strict=True))
 
 
 def updates(
