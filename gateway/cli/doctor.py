@@ -260,12 +260,12 @@ async def _start(engine: Engine) -> None:
 def _vllm() -> Iterator[str]:
     """Check the version of vLLM and the GPU, without importing vLLM, which takes seconds."""
     version = metadata.version("vllm")
-    (*_, oldest), (*_, newest) = VLLM
+    oldest, newest = (".".join(map(str, one)) for one in VLLM)
     found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not VLLM[0] <= found <= VLLM[1]:
         yield (
-            f"{NOTE}vLLM {version} was never tried with this gateway, which knows"
-            f" 0.{oldest} to 0.{newest}: pip install 'caption-gateway[vllm]'."
+            f"{NOTE}vLLM {version} was never tried with this gateway, which knows {oldest} to"
+            f" {newest}: pip install 'caption-gateway[vllm]'."
         )
     else:
         yield f"vLLM {version} is installed."
@@ -276,9 +276,7 @@ def _vllm() -> Iterator[str]:
         )
     query = [program, "--query-gpu=name,memory.free,driver_version", "--format=csv,noheader"]
     try:
-        asked = subprocess.check_output(
-            query, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
-        )
+        asked = subprocess.check_output(query, text=True, timeout=PATIENCE_S)
     except (subprocess.SubprocessError, OSError) as exc:
         raise CheckFailed(f"nvidia-smi reports no GPU ({exc}). Check the driver.") from exc
     for gpu in asked.splitlines():

@@ -294,7 +294,7 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
 async def _work(client: ClientProcess, pipe: Connection) -> None:
     """Open the sockets, wait for the beginning, and send the results.
 
-    Raises `OSError` and `EOFError` if the process at the other end has gone.
+    Raises `ConnectionError` and `EOFError` if the process at the other end has gone.
     """
     opening = asyncio.create_task(client.open())
     told = asyncio.create_task(readable(pipe.fileno()))
@@ -342,5 +342,8 @@ def run(pipe: Connection, plan: Plan, number: int, key: str | None, lines: Seque
         await _work(ClientProcess(plan, number, key, lines, pipe.send), pipe)
 
     # The parent process may have gone, and then nothing reads the pipe.
-    with contextlib.suppress(EOFError, OSError), asyncio.Runner(loop_factory=loop) as runner:
+    with (
+        contextlib.suppress(EOFError, ConnectionError),
+        asyncio.Runner(loop_factory=loop) as runner,
+    ):
         runner.run(work())

@@ -71,9 +71,7 @@ class LoadRun:
         """End the run; the report then covers the time until now."""
         self.stopped = True
         self._until = max(0.1, time.monotonic() - self._zero)
-        for pipe in self._pipes:
-            with contextlib.suppress(OSError):  # it has ended by itself
-                pipe.send(None)
+        self._tell(None)
 
     async def run(self, begun: Callable[[], None] = lambda: None) -> LoadReport:
         """Run the load and return the report.
@@ -90,8 +88,7 @@ class LoadRun:
             # The first scrape has the counters before anything is said.
             await self._scraper.scrape_once(self._zero)
             self._zero = time.monotonic() + LEAD_S
-            for pipe in self._pipes:
-                pipe.send(self._zero)
+            self._tell(self._zero)
             begun()
             looking = [
                 asyncio.create_task(self._scraper.watch(self._zero, self._every)),
@@ -157,6 +154,11 @@ class LoadRun:
             for pipe in self._pipes:
                 pipe.close()
             await asyncio.gather(*(asyncio.to_thread(_end, process) for process in processes))
+
+    def _tell(self, message: float | None) -> None:
+        for pipe in self._pipes:
+            with contextlib.suppress(ConnectionError):  # `_done` reports a process that died
+                pipe.send(message)
 
     async def _done(self, number: int, pipe: Connection) -> LoadTally:
         while True:
@@ -248,7 +250,7 @@ async def _receive(pipe: Connection) -> object:
     await readable(pipe.fileno())
     try:
         return pipe.recv()
-    except (EOFError, OSError):
+    except (EOFError, ConnectionError):
         return EOFError
 
 

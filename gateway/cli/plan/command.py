@@ -131,9 +131,10 @@ def text_of(
 
     :param simulated: one report for each engine that was simulated, by the end of its rows' names
     """
-    rows = [(row.name, row.text) for row in plan.rows]
+    values = {row.name: f"{rough(row.value)} {row.unit}".rstrip() for row in plan.rows}
+    rows = [*values.items()]
     if explain:
-        rows = [(f"{row.name}: {row.text}", row.how) for row in plan.rows]
+        rows = [(f"{row.name}: {values[row.name]}", row.how) for row in plan.rows]
     parts = [table.pairs(rows, width)]
     parts += [_simulated(label, found, width) for label, found in simulated.items()]
     parts += ["\n".join(table.prose(line, width) for line in (MEANT, *plan.limits))]

@@ -44,11 +44,6 @@ class CapacityRow(msgspec.Struct, frozen=True):
     unit: str
     how: str
 
-    @property
-    def text(self) -> str:
-        """The value with its unit, without more digits than the model is worth."""
-        return f"{rough(self.value)} {self.unit}".rstrip()
-
 
 class CapacityPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan for a load."""
