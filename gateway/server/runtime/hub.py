@@ -389,7 +389,11 @@ class Hub:
         """End a room. Only the store may keep anything of it."""
         if isinstance(room, Authority) and self.fleet is not None:
             self.fleet.end(room)
-            return
+        else:
+            self.discard(room)
+
+    def discard(self, room: Room) -> None:
+        """End a room in this process; another one may have it from now on."""
         room.end()
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]

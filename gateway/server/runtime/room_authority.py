@@ -163,7 +163,9 @@ class FleetRooms:
         """Give up an authority that another gateway has."""
         authority = self.authorities.pop(name, None)
         if authority is not None:
-            self._close(authority)
+            authority.end()
+            self._hub.act()  # aborts its jobs, before the engine forgets the room
+            self._hub.discard(authority)
 
     def on_gateway_lost(self, gateway: str) -> None:
         """Disconnect the members of a gateway that has ended."""
@@ -222,7 +224,8 @@ class FleetRooms:
         # A report that waits for Redis is replaced by the next: it is of use only while it is new.
         self.link.broadcast(encode(UsageReport(self.link.id, self._hub.tenants.report(now))))
         for name, replica in list(self.replicas.items()):
-            if replica.ended or self._idle(replica, now):
+            since = now if replica.empty_since is None else replica.empty_since
+            if replica.ended or (now - since > IDLE_S and not self.link.owns(name)):
                 self._remove(name)
             elif replica.owner is None:
                 self._take(name)
@@ -248,10 +251,6 @@ class FleetRooms:
         await self.link.aclose()
 
     # --- inside -----------------------------------------------------------------------------------
-
-    def _idle(self, replica: Replica, now: float) -> bool:
-        since = replica.empty_since
-        return since is not None and now - since > IDLE_S and not self.link.owns(replica.name)
 
     def _resume_feeds(self) -> None:
         for authority in self.authorities.values():
@@ -295,12 +294,7 @@ class FleetRooms:
             self._tasks.start(self.link.unfollow(name))
 
     def told(self, name: str, message: FeedMessage | bytes) -> None:
-        """Pass a message of a feed on to the replica.
-
-        If the replica cannot follow, its clients come back to a new one.
-
-        :param message: the message of an authority here, or the bytes of any
-        """
+        """Pass a message of an authority here, or the bytes of any, on to the replica."""
         replica = self.replicas.get(name)
         if replica is None or replica.ended:
             return
@@ -310,6 +304,7 @@ class FleetRooms:
             replica.feed(message, self._hub.now())
         except Exception as exc:  # the other rooms go on
             log.error("a room cannot be followed", exc_info=redacted(exc), extra={"room": name})
+            # Its clients come back to a new replica.
             replica.end(CloseCode.SERVER_ERROR)
             if name in self.authorities:
                 self.release(self.authorities[name])
@@ -384,15 +379,6 @@ class FleetRooms:
         )
         self.authorities[name] = hub.rooms[name] = authority
         hub.degrade(authority)
-
-    def _close(self, authority: Authority) -> None:
-        """Remove an authority that another gateway may have from now on."""
-        authority.end()
-        hub, name = self._hub, authority.name
-        if hub.rooms.get(name) is authority:
-            del hub.rooms[name]
-            hub.load.vacate(name)
-        hub.act()
 
 
 class _Listener:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from gateway.core.history.event_log import cost
+from gateway.core.history.event_log import EventLog, cost
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
@@ -14,6 +14,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_authority import FleetRooms
 from tests.support.live import until
 
 
@@ -122,6 +123,17 @@ async def test_the_engine_is_told_of_every_room_that_ends() -> None:
     now[0] += 61.0
     made.sweep()
     assert engine.forgotten == [private, "deleted", "evicted", "full"]
+
+
+async def test_the_engine_is_told_of_a_room_that_another_gateway_has_now() -> None:
+    engine = Remembering()
+    await engine.start()
+    made = Hub(engine, Limits())
+    made.fleet = FleetRooms(made)
+    room: Any = made._open("lost", EventLog("e", Limits(), began=made.now()))
+    made.fleet.authorities["lost"] = room
+    made.fleet.on_lost("lost")
+    assert engine.forgotten == ["lost"] and not made.rooms
 
 
 async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None:
