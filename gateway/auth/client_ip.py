@@ -63,10 +63,8 @@ class TrustedProxies:
         return str(here)
 
     def peer_address(self, peer: str | None) -> str | None:
-        """Return the address to count a connection under before any header has been read.
-
-        None for every proxy, because it has not named the client yet.
-        """
+        """Return the address to count a connection under before any header has been read."""
+        # A proxy has not named the client yet, so it is not counted.
         here = None if peer is None else _address(peer)
         return None if here is None or self._trusted(here) else self.client_address(peer, ())
 
@@ -86,10 +84,7 @@ class _AddressRecord:
 
 
 class AddressLimits:
-    """Open sockets and failed attempts of each address, with their limits.
-
-    The address None is never limited.
-    """
+    """Open sockets and failed attempts of each address, with limits. None is never limited."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

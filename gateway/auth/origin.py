@@ -76,10 +76,8 @@ class AllowedHosts:
 
 
 def _same(origin: str, host: str | None) -> bool:
-    """Tell whether a page came from ``host``.
-
-    The scheme is taken from ``origin``: behind a proxy that ends TLS the gateway does not know it.
-    """
+    """Tell whether a page came from ``host``."""
+    # The scheme is that of ``origin``: behind a proxy that ends TLS no other is known.
     if host is None:
         return False
     try:

@@ -126,12 +126,10 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _covers(patterns: Iterable[str], room: str) -> bool:
-    """Tell whether ``patterns`` allow every room that ``room``, a name or a pattern, means.
-
-    A pattern is covered only by itself or by ``*``: comparing two patterns is not worth the code.
-    """
+    """Tell whether ``patterns`` allow every room that ``room``, a name or a pattern, means."""
     if "*" in patterns or room in patterns:
         return True
+    # A pattern is covered only by itself or by ``*``: comparing two patterns is not worth the code.
     return not {"*", "?"} & set(room) and any(fnmatchcase(room, one) for one in patterns)
 
 

@@ -48,6 +48,7 @@ from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.hub import Hub, TextOptions
 from gateway.server.runtime.language_detection import Detector
+from gateway.server.runtime.tasks import running
 from gateway.server.telemetry.start import start as start_telemetry
 from gateway.storage.base import Store
 
@@ -171,26 +172,23 @@ def create_app(
         async def watch_keys() -> None:
             await authenticator.watch_keys(lambda: hub.review(authenticator.confirm))
 
-        # The model takes a second to load: the first text should not wait for it.
-        loading = asyncio.create_task(_load(detector))
-        keepers = [
-            asyncio.create_task(keep_running("housekeeping", hub.keep)),
-            asyncio.create_task(keep_running("the watch over the key file", watch_keys)),
-        ]
-        try:
-            yield
-        finally:
-            # A server that drained before leaves nothing here to wait for.
-            await hub.drain(0)
-            await outputs.aclose()
-            for keeper in keepers:
-                keeper.cancel()
-            await asyncio.gather(loading, *keepers, return_exceptions=True)
-            if hub.fleet is not None:
-                await hub.fleet.aclose()
-            await authenticator.aclose()
+        async with contextlib.AsyncExitStack() as stack:
             if telemetry is not None:
-                await telemetry.aclose()
+                stack.push_async_callback(telemetry.aclose)
+            stack.push_async_callback(authenticator.aclose)
+            if hub.fleet is not None:
+                stack.push_async_callback(hub.fleet.aclose)
+            for work in (
+                # The model takes a second to load: the first text should not wait for it.
+                _load(detector),
+                keep_running("housekeeping", hub.keep),
+                keep_running("the watch over the key file", watch_keys),
+            ):
+                await stack.enter_async_context(running(work))
+            stack.push_async_callback(outputs.aclose)
+            # A server that drained before leaves nothing here to wait for.
+            stack.push_async_callback(hub.drain, 0)
+            yield
 
     tracer = None if telemetry is None else telemetry.tracer
     endpoint = WebSocketEndpoint(hub, authenticator, tracer)
@@ -301,11 +299,9 @@ class GatewayApp(Starlette):
             await super().__call__(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the middleware and the router behind it.
-
-        Starlette answers an unhandled exception outside of its middleware. That answer needs the
-        security headers too, so they are added around the whole stack.
-        """
+        """Return the middleware and the router behind it."""
+        # Starlette answers an unhandled exception outside of its middleware. That answer needs the
+        # security headers too, so they are added around the whole stack.
         return _with_security_headers(super().build_middleware_stack())
 
 
@@ -334,13 +330,11 @@ def _with_security_headers(app: ASGIApp) -> ASGIApp:
 
 
 def _with_checked_origin(app: ASGIApp, authenticator: Authenticator) -> ASGIApp:
-    """Return an application that refuses requests of foreign pages and under foreign host names.
-
-    Sockets are checked by `WebSocketEndpoint`, which can explain a refusal to a browser. Sockets of
-    other paths are refused by their route, whatever their origin.
-    """
+    """Return an application that refuses requests of foreign pages and under foreign host names."""
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+        # Sockets are checked by `WebSocketEndpoint`, which can explain a refusal to a browser.
+        # Sockets of other paths are refused by their route, whatever their origin.
         if scope["type"] == "http" and _path(scope) not in UNCHECKED:
             try:
                 authenticator.check_origin(Headers(scope=scope))
@@ -353,10 +347,8 @@ def _with_checked_origin(app: ASGIApp, authenticator: Authenticator) -> ASGIApp:
 
 
 async def _share_signing_key(hub: Hub) -> None:
-    """Sign with the key of the fleet or of the store, if there is one.
-
-    Tokens of other gateways and from before a restart are then valid.
-    """
+    """Sign with the key of the fleet or of the store, if there is one."""
+    # Tokens of other gateways and from before a restart are then valid.
     if hub.fleet is not None:
         await hub.fleet.share_key()
     elif hub.store is not None:
@@ -367,10 +359,8 @@ async def _share_signing_key(hub: Hub) -> None:
 
 
 def _cors(origins: AllowedOrigins) -> list[Middleware]:
-    """Return the middleware that lets pages of the listed origins read answers.
-
-    Credentials are not allowed: a token is in a header, not in a cookie.
-    """
+    """Return the middleware that lets pages of the listed origins read answers."""
+    # Credentials are not allowed: a token is in a header, not in a cookie.
     if not origins.listed:
         return []  # the gateway's own pages need no permission
     return [

@@ -57,7 +57,11 @@ def build(
     for output in settings.outputs:
         check_output(output)
     app.state.outputs.add(settings.outputs)
-    listen_to_speech(app.state.hub, settings)
+    if settings.recogniser is not None:
+        from gateway.engines.recognition import voice
+
+        recogniser, hub = build_recogniser(settings), app.state.hub
+        hub.recognition = RecognitionRunner(hub, recogniser, voice.VoiceDetector)
     return app
 
 
@@ -73,10 +77,7 @@ def default_language(settings: Settings) -> str | None:
 async def opened(
     engine: Engine, store: Store | None, recognition: RecognitionRunner | None
 ) -> AsyncIterator[None]:
-    """Open a store while the block lasts; its end also closes what recognises and the engine.
-
-    Raises `StoreFault` if the store cannot open.
-    """
+    """Open a store while the block lasts; then close it, the recogniser and the engine."""
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(engine.aclose)
         if recognition is not None:
@@ -93,14 +94,6 @@ async def start_models(engine: Engine, recognition: RecognitionRunner | None) ->
         await engine.start()
     else:
         await asyncio.gather(engine.start(), recognition.recogniser.start())
-
-
-def listen_to_speech(hub: Hub, settings: Settings) -> None:
-    """Give a hub the recogniser that the settings name, if any. Raises `EngineFault`."""
-    if settings.recogniser is not None:
-        from gateway.engines.recognition import voice
-
-        hub.recognition = RecognitionRunner(hub, build_recogniser(settings), voice.VoiceDetector)
 
 
 def build_recogniser(settings: Settings) -> Recogniser:

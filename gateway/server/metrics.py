@@ -52,6 +52,18 @@ TENANTS = 50
 """Most tenants with series of their own: those with most sockets. The others share one series, so
 that the number of series is bounded."""
 HELP = {
+    # Events of rooms.
+    "gateway_utterances": "Utterances said to their end.",
+    "gateway_utterance_characters": "Length of utterances said to their end.",
+    "gateway_captions":
+        "Captions that ended. by: mt or same of a final, the code of a failure, the state of one"
+        " that was cancelled.",
+    "gateway_caption_flags":
+        "Finished captions with a flag: a doubt of a guard, or made in two steps.",
+    "gateway_caption_queue_seconds": "Time from saying a text to handing it to the engine.",
+    "gateway_caption_first_seconds": "Time from saying a text to the first text of its caption.",
+    "gateway_caption_total_seconds": "Time from saying a text to its finished caption.",
+    # The hub, its sockets and its jobs.
     "gateway_ready": "1 while new utterances are translated, else 0.",
     "gateway_sessions": "Open sockets.",
     "gateway_sessions_away":
@@ -154,7 +166,7 @@ HELP = {
     "gateway_engine_decode_seconds":
         "vLLM: time of finished requests from their first token to the last, in all.",
 }  # fmt: skip
-"""Help texts of the metrics that are read at a scrape, by name."""
+"""Help texts of the metrics, by name. Those below the first ones are read at a scrape."""
 
 
 class Metrics:
@@ -162,40 +174,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._utterances = Count(
-            "gateway_utterances", "Utterances said to their end.", registry=self.registry
-        )
-        self._characters = Histogram(
-            "gateway_utterance_characters",
-            "Length of utterances said to their end.",
-            buckets=CHARACTERS,
-            registry=self.registry,
-        )
-        self._captions = Count(
-            "gateway_captions",
-            "Captions that ended. by: mt or same of a final, the code of a failure, the state of"
-            " one that was cancelled.",
-            ("outcome", "by"),
-            registry=self.registry,
-        )
+
+        def count(name: str, *labels: str) -> Count:
+            return Count(name, HELP[name], labels, registry=self.registry)
+
+        def histogram(name: str, buckets: Sequence[float] = SECONDS) -> Histogram:
+            return Histogram(name, HELP[name], buckets=buckets, registry=self.registry)
+
+        self._utterances = count("gateway_utterances")
+        self._characters = histogram("gateway_utterance_characters", CHARACTERS)
+        self._captions = count("gateway_captions", "outcome", "by")
         for outcome, by in ENDS:
             self._captions.labels(outcome, by)
-        self._flags = Count(
-            "gateway_caption_flags",
-            "Finished captions with a flag: a doubt of a guard, or made in two steps.",
-            ("flag",),
-            registry=self.registry,
-        )
-        self._queue, self._first, self._total = (
-            Histogram(
-                f"gateway_caption_{name}_seconds", text, buckets=SECONDS, registry=self.registry
-            )
-            for name, text in (
-                ("queue", "Time from saying a text to handing it to the engine."),
-                ("first", "Time from saying a text to the first text of its caption."),
-                ("total", "Time from saying a text to its finished caption."),
-            )
-        )
+        self._flags = count("gateway_caption_flags", "flag")
+        self._queue = histogram("gateway_caption_queue_seconds")
+        self._first = histogram("gateway_caption_first_seconds")
+        self._total = histogram("gateway_caption_total_seconds")
 
     def observe(self, event: ServerMessage) -> None:
         """Count a durable event of a room."""

@@ -127,10 +127,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
 def _engines(
     tables: Sequence[Mapping[str, Any]], settings: Settings, path: str
 ) -> tuple[tuple[EngineTable, ...], dict[str, str]]:
-    """Return the engines of ``[[engine]]`` tables, and the origins of their keys.
-
-    The origins are keyed by ``engine.NAME.KEY``. Raises `SettingsError`.
-    """
+    """Return the engines of ``[[engine]]`` tables, and origins by ``engine.NAME.KEY``."""
     engines: dict[str, EngineTable] = {}
     origins: dict[str, str] = {}
     for number, given in enumerate(tables, 1):
@@ -221,10 +218,8 @@ somebody who relied on it."""
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """Return a sentence that suggests the most similar of ``names``, or an empty string.
-
-    Names are compared without their common prefix, which would make all of them similar.
-    """
+    """Return a sentence that suggests the most similar of ``names``, or an empty string."""
+    # Names are compared without their common prefix, which would make all of them similar.
     bare = {_COMMON.sub("", one): one for one in names}
     found = get_close_matches(_COMMON.sub("", name), bare, n=1, cutoff=_ALIKE)
     return f" Did you mean {bare[found[0]]}?" if found else ""

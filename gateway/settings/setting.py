@@ -83,10 +83,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return " or ".join(_words(kind) for kind in _alternatives(self.type))
 
     def read(self, value: object, origin: str) -> Any:
-        """Return ``value`` converted to the type of the setting.
-
-        Raises `SettingsError` if that is impossible. The message names ``origin``.
-        """
+        """Return ``value`` converted. Raises `SettingsError`, whose message names ``origin``."""
         given = value
         try:
             if isinstance(value, str):

@@ -80,10 +80,7 @@ class Store(Protocol):
         """
 
     def end(self, name: str) -> None:
-        """Delete a room that has ended, or keep it for ``keep_s`` seconds.
-
-        Without effect for unclaimed rooms.
-        """
+        """Delete a claimed room that has ended, or keep it for ``keep_s`` seconds."""
 
     async def forget(self, name: str) -> bool:
         """Delete all rooms of a name now, and return whether there were any.
@@ -98,10 +95,7 @@ class Store(Protocol):
         """
 
     async def load(self, name: str) -> History | None:
-        """Return the history of a room for reading, or of the newest kept one of that name.
-
-        Raises `StoreFault`.
-        """
+        """Return a room's history for reading, or the newest kept one's. Raises `StoreFault`."""
 
     async def names(self) -> list[str]:
         """Return the names of all rooms, open or kept. Raises `StoreFault`."""

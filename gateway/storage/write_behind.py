@@ -129,10 +129,7 @@ class WriteBehind:
             self.doomed.add(room.id)
 
     def forget(self, name: str) -> bool:
-        """Stop following all rooms of a name and mark them for deletion.
-
-        Return whether there were any.
-        """
+        """Mark all rooms of a name for deletion, and return whether there were any."""
         rooms = [room for room in self.rooms if room.history.name == name]
         self._rooms.pop(name, None)
         self._leaving = [room for room in self._leaving if room not in rooms]
@@ -140,12 +137,10 @@ class WriteBehind:
         return bool(rooms)
 
     def gather(self, most: int) -> list[RoomWrite]:
-        """Return the next events to write, at most ``most`` of all rooms together.
-
-        Rooms that were released or have ended come first, because another process may wait for
-        them. Events that a log has dropped meanwhile are lost.
-        """
+        """Return the next events to write, at most ``most`` of all rooms together."""
         writes = []
+        # Rooms that were released or have ended come first, because another process may wait for
+        # them. Events that a log has dropped meanwhile are lost.
         for room in (*self._leaving, *self._rooms.values()):
             log = room.log
             if log.seq == room.written and room.phase is FollowPhase.LIVES:

@@ -88,7 +88,7 @@ class Authenticator:
         self._reload_now = asyncio.Event()
         self._issuer = issuer
         self._hosts = hosts or AllowedHosts()
-        self._proxies = proxies or TrustedProxies()
+        self.proxies = proxies or TrustedProxies()
 
     @property
     def required(self) -> bool:
@@ -100,15 +100,8 @@ class Authenticator:
         headers = Headers(scope=scope)
         client = scope.get("client")
         forwarded = headers.getlist("x-forwarded-for")
-        address = self._proxies.client_address(client[0] if client else None, forwarded)
+        address = self.proxies.client_address(client[0] if client else None, forwarded)
         return Caller(self, scope, headers, address)
-
-    def peer_address(self, peer: str | None) -> str | None:
-        """Return the address that a connection counts under before any bytes are read.
-
-        None: it is not counted, because it comes from this machine or from a proxy.
-        """
-        return self._proxies.peer_address(peer)
 
     def check_origin(self, headers: Headers) -> None:
         """Check the headers ``Origin`` and ``Host``. Raises `ClientFault` (``forbidden``)."""
@@ -159,10 +152,7 @@ class Authenticator:
         return self.tickets.issue(self.signer, permissions, nonce, self.wall_clock())
 
     async def watch_keys(self, changed: Callable[[], None]) -> None:
-        """Watch the key file until cancelled, and call ``changed`` after each change.
-
-        Return at once if there is no file to watch.
-        """
+        """Watch the key file, if there is one, and call ``changed`` after each change."""
         if self._keys_file is None:
             return
         while True:
@@ -191,12 +181,10 @@ class Authenticator:
             await self._issuer.aclose()
 
     def _reread(self, file: Path) -> bool:
-        """Read the key file if it has changed, and return whether it was read. Runs in a thread.
-
-        The file must look the same at two checks in a row: a file that is being written can be
-        empty for a moment, and no key would be valid.
-        """
+        """Read the key file if it has changed, and return whether it was read. Runs in a thread."""
         stamp = _stamp(file)
+        # The file must look the same at two checks in a row: a file that is being written can be
+        # empty for a moment, and no key would be valid.
         settled, self._last_stamp = stamp == self._last_stamp, stamp
         if stamp == self._read_stamp or not settled:
             return False
@@ -264,15 +252,12 @@ class Caller:
         token = self._ticket() if ticket else None
         if authenticator.required:
             token = self._token() or body_token
-        if (
-            token is None
-            and permissions is not None
-            and (authenticator.required or not permissions.key)
-        ):
-            return authenticator.confirm(permissions)
-        if token is None and not authenticator.required:
-            return EVERYTHING
         if token is None:
+            # Where keys are required no more, permissions of a key could not be confirmed.
+            if permissions is not None and (authenticator.required or not permissions.key):
+                return authenticator.confirm(permissions)
+            if not authenticator.required:
+                return EVERYTHING
             authenticator.refused[ErrorCode.UNAUTHENTICATED.value] += 1
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED,
@@ -342,10 +327,12 @@ def build(settings: Settings, fallback: Keyring | None = None) -> Authenticator:
         keyring = fallback if file is None else Keyring.read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
         raise SettingsError(f"{settings.keys}{_unusable(exc)} Check --keys.") from exc
+    # A pipe can be read only once: the next read would find no keys.
+    pipe = file is not None and file.exists() and not file.is_file()
     return Authenticator(
         settings.limits,
         keyring=keyring,
-        keys_file=None if file is None or single_read(file) else file,
+        keys_file=None if pipe else file,
         issuer=_issuer(settings),
         origins=_rule("origins", settings.origins, AllowedOrigins),
         hosts=_rule("hosts", settings.hosts, AllowedHosts),
@@ -365,11 +352,6 @@ def _unusable(fault: Exception) -> str:
             return f": {fault}"
 
 
-def single_read(file: Path) -> bool:
-    """Tell whether a file can be read only once, such as a pipe: the next read finds no keys."""
-    return file.exists() and not file.is_file()
-
-
 def _issuer(settings: Settings) -> JwtIssuer | None:
     secret = None if settings.jwt_key is None else settings.jwt_key.encode()
     if secret is None and settings.jwks_url is None and settings.jwks_file is None:
@@ -384,7 +366,12 @@ def _issuer(settings: Settings) -> JwtIssuer | None:
                 "An issuer with public keys signs tokens for other services too: set jwt_audience,"
                 " which marks those for this gateway."
             )
-        _check_url(settings.jwks_url)
+        url = urlsplit(settings.jwks_url or "https://none")
+        if url.scheme != "https" and not loopback(url.hostname or ""):
+            raise SettingsError(
+                "jwks_url must begin with https://: anyone who can answer for it could issue"
+                " tokens."
+            )
     try:
         key_set = None
         if settings.jwks_file is not None:
@@ -398,14 +385,6 @@ def _issuer(settings: Settings) -> JwtIssuer | None:
         )
     except (OSError, UnicodeDecodeError, JwtIssuerFault) as exc:
         raise SettingsError(f"{settings.jwks_file}{_unusable(exc)} Check --jwks-file.") from exc
-
-
-def _check_url(url: str | None) -> None:
-    parts = urlsplit(url or "https://none")
-    if parts.scheme != "https" and not loopback(parts.hostname or ""):
-        raise SettingsError(
-            "jwks_url must begin with https://: anyone who can answer for it could issue tokens."
-        )
 
 
 def _rule(name: str, text: str | None, make: Callable[[list[str]], Rule]) -> Rule:

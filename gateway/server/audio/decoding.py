@@ -47,7 +47,7 @@ def rates() -> tuple[int, int]:
 def decoder(format: AudioFormat) -> AudioDecoder:
     """Return a decoder of audio in a format of `codecs` and `rates`."""
     if format.codec == OPUS:
-        return OpusDecoder(format)
+        return OpusDecoder()
     return PlainDecoder() if format.rate == SAMPLE_RATE else PcmDecoder(format.rate)
 
 
@@ -85,10 +85,8 @@ class PcmDecoder:
 class OpusDecoder:
     """A decoder of packets of Opus."""
 
-    def __init__(self, format: AudioFormat) -> None:
-        self._format = format
-        self._codec = _opus()
-        self._resampler = _resampler()
+    def __init__(self) -> None:
+        self._codec, self._resampler = _opus(), _resampler()
 
     def decode(self, frame: bytes) -> bytes | None:
         from av import FFmpegError, Packet

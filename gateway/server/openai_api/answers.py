@@ -74,10 +74,7 @@ class ChatAnswer(_TextAnswer):
 
 
 class ResponsesAnswer(_TextAnswer):
-    """An answer of ``/v1/responses``, with the methods of `ChatAnswer`.
-
-    Its events are numbered from 0.
-    """
+    """An answer of ``/v1/responses`` with numbered events. It has the methods of `ChatAnswer`."""
 
     def __init__(self, id: str, created: int, model: str) -> None:
         super().__init__(id, created, model)

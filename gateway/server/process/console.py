@@ -19,10 +19,8 @@ from gateway.settings.catalogue import Settings, asks
 
 
 def say(text: str) -> None:
-    """Write text to standard error, if it can be written, in the format of the log.
-
-    A gateway must not end because the disk that its output goes to is full.
-    """
+    """Write text to standard error, if it can be written, in the format of the log."""
+    # A gateway must not end because the disk that its output goes to is full.
     with contextlib.suppress(OSError):
         sys.stderr.write(as_line(text))
         sys.stderr.flush()
@@ -61,18 +59,15 @@ def announcement(
     if invitation is not None:
         how = lan.notice(invitation, settings, sys.stderr)
     else:
-        how = _addresses(engine, address, settings)
+        profile = engine.profile
+        source = usual(profile)
+        targets = [t for t in profile.targets if profile.supports(source, t) and t != source]
+        query = f"from={source}&to={','.join(targets[:2])}"
+        key = "-H 'Authorization: Bearer KEY' " if asks(settings) else ""
+        secure = "" if settings.certfile is None else "s"
+        how = (
+            f"  Open   http{secure}://{address}/\n"
+            f"  or     wscat {key}-c 'ws{secure}://{address}{SOCKET_PATH}?{query}'"
+            "   and type a line\n"
+        )
     return f"{ready}\n{how}  stop   Ctrl-C\n"
-
-
-def _addresses(engine: Engine, address: str, settings: Settings) -> str:
-    profile = engine.profile
-    source = usual(profile)
-    targets = [t for t in profile.targets if profile.supports(source, t) and t != source][:2]
-    key = "-H 'Authorization: Bearer KEY' " if asks(settings) else ""
-    secure = "" if settings.certfile is None else "s"
-    return (
-        f"  Open   http{secure}://{address}/\n"
-        f"  or     wscat {key}-c 'ws{secure}://{address}{SOCKET_PATH}?from={source}&to={','.join(targets)}'"
-        "   and type a line\n"
-    )

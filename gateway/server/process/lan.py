@@ -89,7 +89,7 @@ def invite(listener: socket.socket, settings: Settings) -> Invitation:
     scheme = "http" if settings.certfile is None else "https"
     bound, port = listener.getsockname()[:2]
     base = f"{scheme}://{host_and_port(reachable_address(bound), port)}"
-    here = f"{scheme}://{host_and_port('127.0.0.1', port)}" if unspecified(bound) else None
+    here = f"{scheme}://127.0.0.1:{port}" if unspecified(bound) else None
     room = new_room_name()
     if settings.keys is not None or settings.insecure:
         return Invitation(base, here, room)
@@ -151,15 +151,12 @@ def notice(invitation: Invitation, settings: Settings, out: TextIO) -> str:
         )
         if invitation.here is not None:
             lines.append(f"  To speak on this machine: {invitation.speaker_link(invitation.here)}")
+    keys = "  No key is needed: anyone who can reach this address may do everything."
     if invitation.ring is not None:
-        lines.append(
-            "  The links hold keys. They are shown once, and work until the gateway stops."
-        )
+        keys = "  The links hold keys. They are shown once, and work until the gateway stops."
     elif settings.keys is not None:
-        lines.append(f"  The page asks for a key of {settings.keys}.")
-    else:
-        lines.append("  No key is needed: anyone who can reach this address may do everything.")
-    return "\n".join(lines) + "\n"
+        keys = f"  The page asks for a key of {settings.keys}."
+    return "\n".join((*lines, keys, ""))
 
 
 def fits(code: str, out: TextIO) -> bool:
@@ -176,17 +173,15 @@ def fits(code: str, out: TextIO) -> bool:
 
 
 def qr_code(link: str) -> str:
-    """Return the QR code of a link for a terminal, black on white in every theme.
-
-    Each character shows two modules, one above the other. Error correction is L: nothing covers a
-    screen, and larger modules can be read from further away. There is no newline at the end.
-    """
+    """Return the QR code of a link for a terminal, black on white in every theme."""
+    # Each character shows two modules, one above the other. Error correction is L: nothing covers a
+    # screen, and larger modules can be read from further away. There is no newline at the end.
     text = io.StringIO()
     segno.make_qr(link, error="l").terminal(text, border=QUIET_ZONE, compact=True)
     *rows, last = text.getvalue().splitlines()
+    lines = [f"{_WHITE_ON_BLACK}{row}{_RESET}" for row in rows]
     # The last row is the upper half of a character, all light. Without a background colour its
     # lower half looks like the terminal.
-    lines = [f"{_WHITE_ON_BLACK}{row}{_RESET}" for row in rows]
     return "\n".join([*lines, f"{_WHITE}{last}{_RESET}"])
 
 

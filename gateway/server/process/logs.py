@@ -42,11 +42,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def as_line(text: str) -> str:
-    """Return a text for the terminal as a line of JSON, if the log of this process is JSON.
-
-    A program that reads the log expects nothing else there. The line has no level that could hide
-    it.
-    """
+    """Return a text for the terminal as a line of JSON, if the log of this process is JSON."""
+    # A program that reads the log expects nothing else there. The line has no level that could hide
+    # it.
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, JsonFormatter):
             record = logging.LogRecord(
@@ -64,9 +62,7 @@ def formatter(form: LogFormat) -> logging.Formatter:
 
 
 def set_up_logs(level: str, form: LogFormat = "text") -> None:
-    """Write the log of this process to standard error. Does nothing if the root logger has a
-    handler.
-    """
+    """Write the log of this process to standard error, unless the root logger has a handler."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -182,11 +182,9 @@ def _serve_on(listener: socket.socket, settings: Settings, *, shared: bool) -> i
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an exception of a callback or task that no code awaits, without its message.
-
-    The event loop's own report would contain the arguments of the callback, which may be text of a
-    meeting.
-    """
+    """Log an exception of a callback or task that no code awaits, without its message."""
+    # The event loop's own report would contain the arguments of the callback, which may be text of
+    # a meeting.
     fault = context.get("exception")
     if fault is None:
         log.error("event loop: %s", context["message"])

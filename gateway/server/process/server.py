@@ -59,11 +59,9 @@ class GatewayServer(uvicorn.Server):
         self.opened = asyncio.Event()  # set once the server listens
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Run until `should_exit` is set.
-
-        Signal handlers are the caller's: it calls `capture_signals`, because they have to last
-        longer than the server.
-        """
+        """Run until `should_exit` is set."""
+        # Signal handlers are the caller's: it calls `capture_signals`, because they have to last
+        # longer than the server.
         await self._serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -114,12 +112,10 @@ class GatewayServer(uvicorn.Server):
             server.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin the drain at the first signal, and cut it short at every later one.
-
-        Unlike uvicorn's method, it does not raise the signal again after a clean end. A signal may
-        interrupt any step of the program, and this method too. So it takes no lock, not even that
-        of `threading.Thread.start`, and it counts in one step.
-        """
+        """Begin the drain at the first signal, and cut it short at every later one."""
+        # Unlike uvicorn's method, it does not raise the signal again after a clean end. A signal
+        # may interrupt any step of the program, and this method too. So it takes no lock, not even
+        # that of `threading.Thread.start`, and it counts in one step.
         first = next(self._signals) == 0
         self.should_exit = True
         if first:
@@ -142,7 +138,7 @@ def configure(app: Starlette, settings: Settings, most: int | None = None) -> uv
         http=http_protocol(
             settings.limits,
             most or settings.limits.sessions + SPARE,
-            counted_as=not_counted if authenticator is None else authenticator.peer_address,
+            counted_as=not_counted if authenticator is None else authenticator.proxies.peer_address,
         ),
         ws_max_size=settings.limits.frame,
         ws_ping_interval=settings.ping_s or None,

@@ -7,7 +7,7 @@ what an event does. Source: the types of openai-python 3.54, ``openai/types/real
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -83,19 +83,14 @@ class SessionConfig(msgspec.Struct, frozen=True):
     @property
     def input(self) -> InputConfig:
         """The wishes about the input, in whichever form they came."""
-        older = InputConfig(
-            format=_OLDER_FORMATS.get(
-                self.input_audio_format, RealtimeAudioFormat(self.input_audio_format)
-            )
-            if isinstance(self.input_audio_format, str)
-            else UNSET,
+        if self.audio.input != InputConfig():
+            return self.audio.input
+        kind = "audio/pcm" if self.input_audio_format == "pcm16" else self.input_audio_format
+        return InputConfig(
+            format=RealtimeAudioFormat(kind) if isinstance(kind, str) else UNSET,
             transcription=self.input_audio_transcription,
             turn_detection=self.turn_detection,
         )
-        return older if self.audio.input == InputConfig() else self.audio.input
-
-
-_OLDER_FORMATS = {"pcm16": RealtimeAudioFormat()}
 
 
 class _ClientEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -143,10 +138,7 @@ class Close(_ClientEvent, frozen=True, tag="session.close"):
 ClientEvent = Update | OlderUpdate | Append | Commit | Clear | SessionAppend | Close
 
 _decode: Callable[[str | bytes], ClientEvent] = msgspec.json.Decoder(ClientEvent).decode
-_TYPES = frozenset(
-    str(event.__struct_config__.tag)
-    for event in (Update, OlderUpdate, Append, Commit, Clear, SessionAppend, Close)
-)
+_TYPES = frozenset(str(event.__struct_config__.tag) for event in get_args(ClientEvent))
 
 
 class _EventHead(msgspec.Struct):

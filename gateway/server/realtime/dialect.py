@@ -40,7 +40,7 @@ class Dialect(ABC):
         self.query = {name: query[name] for name in self.KEPT if name in query}
         self.model = query.get("model") or None
         self._source = query.get("from")
-        self._rate = RATE
+        self.rate = RATE  # samples of the audio in a second
         self._on = False  # audio was begun
         self._sent = 0.0  # seconds of audio so far, dropped ones included
         self._half = b""  # a sample whose second byte is in the next piece
@@ -131,7 +131,7 @@ class Dialect(ABC):
         """Return the message that begins audio, or changes it."""
         self._on, self._audio_ref = True, ref
         return Audio(
-            codec="pcm_s16le", rate=self._rate, from_=self._source, t0=round(self._sent, 3), ref=ref
+            codec="pcm_s16le", rate=self.rate, from_=self._source, t0=round(self._sent, 3), ref=ref
         )
 
     def _end(self, request: str, cause: str | None) -> Audio | AskStats:
@@ -153,13 +153,8 @@ class Dialect(ABC):
         audio = self._half + audio
         whole = len(audio) // 2 * 2
         audio, self._half = audio[:whole], audio[whole:]
-        self._sent += whole / 2 / self._rate
+        self._sent += whole / 2 / self.rate
         return [*messages, audio] if audio else messages
-
-    @property
-    def rate(self) -> int:
-        """Samples per second of the audio."""
-        return self._rate
 
     @property
     def _id(self) -> str:

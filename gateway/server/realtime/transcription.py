@@ -123,9 +123,9 @@ class TranscriptionDialect(Dialect):
 
     def _update(self, event: Update | OlderUpdate) -> list[ClientMessage | bytes]:
         wish = event.session.input
-        before = self._rate, self._source
+        before = self.rate, self._source
         if wish.format is not UNSET:
-            self._rate = audio_rate(wish.format)
+            self.rate = audio_rate(wish.format)
         if wish.turn_detection is not UNSET:
             self._turns = wish.turn_detection
         request = UPDATED if isinstance(event, Update) else f"transcription_{UPDATED}"
@@ -134,7 +134,7 @@ class TranscriptionDialect(Dialect):
         messages: list[ClientMessage | bytes] = []
         if isinstance(wish.transcription, TranscriptionConfig):
             messages = self._configure(wish.transcription, ref)
-        if not self._on or (self._rate, self._source) != before:
+        if not self._on or (self.rate, self._source) != before:
             messages.append(self._audio(ref))
         return [*messages, AskStats(ref=ref)]
 
@@ -228,7 +228,7 @@ class TranscriptionDialect(Dialect):
             "expires_at": NEVER,
             "audio": {
                 "input": {
-                    "format": {"type": "audio/pcm", "rate": self._rate},
+                    "format": {"type": "audio/pcm", "rate": self.rate},
                     "transcription": msgspec.to_builtins(self._config),
                     "turn_detection": msgspec.to_builtins(self._turns),
                 }

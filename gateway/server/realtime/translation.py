@@ -110,9 +110,9 @@ class TranslationDialect(Dialect):
         wish = event.session.input
         target = event.session.audio.output.language
         lang = None if target is None else languages.normalise(target)
-        before = self._rate, self._source
+        before = self.rate, self._source
         if wish.format is not UNSET:
-            self._rate = audio_rate(wish.format)
+            self.rate = audio_rate(wish.format)
         if wish.transcription is not UNSET:
             self._transcription = wish.transcription
             if wish.transcription is not None and wish.transcription.language is not None:
@@ -125,7 +125,7 @@ class TranslationDialect(Dialect):
             self._captions.clear()
             # What was said before is not said again in the new language.
             messages.append(Want(langs=(lang,), backfill=0, ref=_want_ref(ref)))
-        if not self._on or (self._rate, self._source) != before:
+        if not self._on or (self.rate, self._source) != before:
             messages.append(self._audio(ref))
         return [*messages, AskStats(ref=ref)]
 
@@ -169,11 +169,9 @@ class TranslationDialect(Dialect):
         return events
 
     def _caption(self, message: _CaptionEvent) -> list[ServerEvent]:
-        """Take an event of a caption and return what can be appended now.
-
-        Captions of several utterances are made at the same time. The text of each waits until those
-        before it have ended.
-        """
+        """Take an event of a caption and return what can be appended now."""
+        # Captions of several utterances are made at the same time. The text of each waits until
+        # those before it have ended.
         target = self._target
         # Captions in the former language do not come to an end any more.
         if target is None or self._switching is not None:

@@ -65,11 +65,9 @@ async def qr(request: Request) -> Response:
 
 
 def draw(address: str) -> bytes:
-    """Return a QR code as SVG. It is black on white, because some cameras read no other colours.
-
-    Error correction M restores a code of which an eighth is covered, by a glare for example.
-    """
+    """Return a QR code as SVG. It is black on white, because some cameras read no other colours."""
     svg = io.BytesIO()
+    # Error correction M restores a code of which an eighth is covered, by a glare for example.
     code = segno.make_qr(address, error="m")
     code.save(svg, kind="svg", border=QUIET, xmldecl=False, omitsize=True, light="#fff")
     return svg.getvalue()

@@ -29,6 +29,7 @@ from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
 from gateway.server.routes.api import no_room, until_disconnected
 from gateway.server.routes.query_parameters import read_query
+from gateway.server.routes.websocket import BATCH
 from gateway.server.runtime.hub import Hub, session_ids
 
 log = logging.getLogger("gateway.events")
@@ -37,9 +38,6 @@ RETRY_MS = 1000
 """Milliseconds until a browser opens a broken stream again."""
 HEARTBEAT_S = 15.0
 """Default seconds between two ``tick``. Proxies close a stream that is silent for longer."""
-BATCH = 16_384
-"""Bytes that are taken from an outbox at once. Frames that were taken are not merged any more."""
-
 HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

@@ -230,10 +230,7 @@ class Connection:
         self._session.outbox.post = write
 
     def _send_now(self, wire: bytes) -> None:
-        """Send a frame at once, if the server has no `WebSocketProtocol`. Never raises.
-
-        If ``send`` has to wait, a task waits for it.
-        """
+        """Send a frame at once, if the server has no `WebSocketProtocol`. Never raises."""
         try:
             rest = self._context.run(run_eagerly, self._send(_asgi_message(wire)))
         except (Exception, asyncio.CancelledError) as fault:
@@ -341,10 +338,8 @@ async def _refuse(send: Send, codec: Codec, fault: ClientFault, phase: HubPhase)
 
 
 async def _close(send: Send, code: CloseCode, reason: str) -> None:
-    """Send a close frame, if the socket still accepts one.
-
-    A reason is cut to 123 bytes, the most that a close frame can hold (RFC 6455, section 5.5).
-    """
+    """Send a close frame, if the socket still accepts one."""
+    # 123 bytes are the most that its reason can hold (RFC 6455, section 5.5).
     short = reason.encode()[:123].decode(errors="ignore")
     try:
         async with asyncio.timeout(CLOSE_S):

@@ -56,11 +56,7 @@ class Drain:
         self._hurried = True
 
     async def run(self, seconds: float) -> None:
-        """Let captions in flight end within ``seconds``, cancel the rest, close every socket.
-
-        A room is released as soon as nothing is in flight in it, so that the next process can
-        continue it. Its sockets stay open for `OVERLAP_S`, so that clients can open the next one.
-        """
+        """Let captions in flight end within ``seconds``, cancel the rest, close every socket."""
         begun = self._now()
         goaway = Goaway(in_ms=round(seconds * 1000), why=STOPPING)
         for session in list(self._sessions.values()):
@@ -70,6 +66,8 @@ class Drain:
             # Speakers who are away cannot return to this process.
             for speaker in list(room.attendance.away.values()):
                 room.finish_speaking(speaker, begun)
+        # A room is released as soon as nothing is in flight in it, so that the next process can
+        # continue it. Its sockets stay open for `OVERLAP_S`, so that clients can open the next one.
         settled = await self._settle_rooms(begun + min(OVERLAP_S, seconds), begun + seconds)
         rooms = self._rooms()
         busy = rooms.keys() - settled
@@ -130,10 +128,8 @@ class Drain:
         return bool(open)
 
     async def _poll(self, done: Callable[[], bool], until: float) -> None:
-        """Wait until ``done`` returns True, but not beyond ``until``.
-
-        It polls, because any frame, job or timer may bring the condition about, and a drain is
-        short.
-        """
+        """Wait until ``done`` returns True, but not beyond ``until``."""
+        # It polls, because any frame, job or timer may bring the condition about, and a drain is
+        # short.
         while not done() and self._now() < until:  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(min(POLL_S, until - self._now()))

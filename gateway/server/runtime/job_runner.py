@@ -113,10 +113,8 @@ class JobSink:
             self._finish(code)
 
     def _coalesce(self, chunk: Chunk) -> None:
-        """Add a chunk to the text that is held back, or begin to hold text back.
-
-        The first chunk of a job is shown at once, and so is one that replaces all text before it.
-        """
+        """Add a chunk to the text that is held back, or begin to hold text back."""
+        # The first chunk of a job is shown at once, and so is one that replaces all text before it.
         if self.held is not None:
             self.jobs.merged += 1
             self.held = merged(self.held, chunk)
@@ -147,10 +145,8 @@ class JobSink:
             self.fail(ErrorCode.INTERNAL)
 
     def _finish(self, code: ErrorCode | None) -> None:
-        """Tell the room and the scheduler of the end of the job.
-
-        The room ignores the end of a job that it withdrew itself.
-        """
+        """Tell the room and the scheduler of the end of the job."""
+        # The room ignores the end of a job that it withdrew itself.
         jobs, job_id = self.jobs, self.job.id
         self.over = True
         del jobs.runs[job_id]
@@ -262,10 +258,7 @@ class JobRunner:
             run.show_held()
 
     def measure(self) -> None:
-        """Update the interval from this thread's load and chunks since the last call.
-
-        It is called about once a second.
-        """
+        """Update the interval from this thread's load since the last call, about a second ago."""
         used, at, chunks = self._measured
         self._measured = (time.thread_time(), time.perf_counter(), self.chunks)
         wall = self._measured[1] - at

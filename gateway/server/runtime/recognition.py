@@ -297,10 +297,8 @@ class StreamWorker:
         work.add_done_callback(partial(self._decoded, taken, last))
 
     def _work(self, batch: list[tuple[bytes, float]], last: bool) -> tuple[bytes, list[float], int]:
-        """Return PCM in whole frames of voice detection, the voice in them, and broken frames.
-
-        It runs in a thread.
-        """
+        """Return PCM in whole frames of voice detection, the voice in them, and broken frames."""
+        # Runs in a thread.
         pcm, broken = [self._rest], 0
         for frame, seconds in batch:
             decoded = self._decoder.decode(frame)

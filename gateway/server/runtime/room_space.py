@@ -56,11 +56,9 @@ class RoomSpace:
                 longest.shed(min(over, longest.log.bytes // 2 + 1))
 
     def _evict_one(self) -> bool:
-        """Drop an empty room from memory, and return whether there was one.
-
-        Private rooms go before those with a name, then the one that has been empty longest. The
-        room has not ended: if it is kept somewhere, it can be loaded again.
-        """
+        """Drop an empty room from memory, and return whether there was one."""
+        # Private rooms go before those with a name, then the one that has been empty longest. The
+        # room has not ended: if it is kept somewhere, it can be loaded again.
         empty = [
             (not room.name.startswith(PRIVATE), room.empty_since, room.name)
             for room in self._rooms.values()

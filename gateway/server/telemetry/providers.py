@@ -14,7 +14,13 @@ import uuid
 from importlib.metadata import entry_points
 from typing import Any
 
-from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.resources import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    SERVICE_VERSION,
+    OTELResourceDetector,
+    Resource,
+)
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -36,10 +42,7 @@ SERVICE = "caption-gateway"
 
 
 class Telemetry:
-    """The running exports of one gateway.
-
-    Raises `ValueError` with a sentence if no installed package has an exporter.
-    """
+    """The running exports of one gateway. Raises `ValueError` with a sentence if one is missing."""
 
     def __init__(self, names: ExporterNames, hub: Hub, registry: CollectorRegistry) -> None:
         resource = _resource()
@@ -85,16 +88,12 @@ class Telemetry:
 
 def _resource() -> Resource:
     """Return the attributes of this process. Those of the environment take precedence."""
-    found = Resource.create()
-    own = {
-        SERVICE_NAME: SERVICE,
-        SERVICE_VERSION: __version__,
-        SERVICE_INSTANCE_ID: str(uuid.uuid4()),
-    }
-    for name, value in found.attributes.items():
-        if not str(value).startswith("unknown_service"):  # the SDK's own default
-            own.pop(name, None)
-    return found.merge(Resource(own))
+    instance = str(uuid.uuid4())
+    own = Resource(
+        {SERVICE_NAME: SERVICE, SERVICE_VERSION: __version__, SERVICE_INSTANCE_ID: instance}
+    )
+    # `create` reads the environment too, but would let the attributes that it is given win.
+    return Resource.create().merge(own).merge(OTELResourceDetector().detect())
 
 
 def _exporter(signal: Signal, name: str) -> Any:

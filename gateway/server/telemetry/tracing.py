@@ -95,12 +95,10 @@ class UtteranceTracer:
         self._connections[session] = (context, once)
 
     def observe(self, room: str, event: ServerMessage, now: float) -> None:
-        """Make the spans of an event that a room decided at ``now`` and has sent to its readers.
-
-        It never raises, because a fault here must not end a caption.
-        """
+        """Make the spans of an event that a room decided at ``now`` and has sent to its readers."""
         if not isinstance(event, (Source, Final, Failed, Cancelled)):
             return
+        # It never raises, because a fault here must not end a caption.
         try:
             live = self._hub.rooms.get(room)
             utterance = None if live is None else live.utterances.by_id.get(event.id)

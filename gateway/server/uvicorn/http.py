@@ -43,11 +43,9 @@ SPARE = 512
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """End a connection at once, and drop what the kernel still holds for it.
-
-    Without SO_LINGER the kernel would keep sending it until TCP_USER_TIMEOUT, even after the
-    process has ended.
-    """
+    """End a connection at once, and drop what the kernel still holds for it."""
+    # Without SO_LINGER the kernel would keep sending it until TCP_USER_TIMEOUT, even after the
+    # process has ended.
     peer = transport.get_extra_info("socket")
     if peer is not None and peer.fileno() >= 0:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

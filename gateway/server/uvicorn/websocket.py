@@ -151,10 +151,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             super().handle_pong(event)
 
     def handle_ping(self) -> None:
-        """Write a pong, or keep only the newest one while the transport is full.
-
-        RFC 6455, section 5.5.3, allows to answer the most recent ping only.
-        """
+        """Write a pong, or keep only the newest one while the transport is full."""
+        # RFC 6455, section 5.5.3, allows to answer the most recent ping only.
         pong = b"".join(self.conn.data_to_send())
         if not self._count() or not pong:  # several pings in one slice are answered together
             return

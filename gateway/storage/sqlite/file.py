@@ -72,7 +72,7 @@ class DatabaseFile:
             f"journal_size_limit = {WAL_BYTES}",
         ):
             await self.db.execute_fetchall(f"PRAGMA {pragma}")
-        if await asyncio.to_thread(self._size) <= CHECK_BYTES:
+        if (await asyncio.to_thread(self.path.stat)).st_size <= CHECK_BYTES:
             ((found,),) = await self.db.execute_fetchall("PRAGMA quick_check(1)")
             if found != "ok":
                 raise StoreFault(f"{self.path} is damaged.", _DAMAGED)
@@ -149,16 +149,11 @@ class DatabaseFile:
         return int(version)
 
     def _create(self) -> None:
-        """Create the file with mode 0600, which SQLite also uses for the files beside it.
-
-        An existing file is not opened: closing it would release the locks of SQLite on it in this
-        process (POSIX advisory locks).
-        """
+        """Create the file with mode 0600, which SQLite also uses for the files beside it."""
+        # An existing file is not opened: closing it would release the locks of SQLite on it in this
+        # process (POSIX advisory locks).
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-
-    def _size(self) -> int:
-        return self.path.stat().st_size
 
 
 async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[object]]) -> None:

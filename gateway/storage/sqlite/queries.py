@@ -105,9 +105,7 @@ async def events(db: aiosqlite.Connection, room: int, most: int) -> list[Sequenc
 async def write(
     db: aiosqlite.Connection, writes: Sequence[RoomWrite], owner: str, now: float
 ) -> None:
-    """Insert events, erase the text of withdrawn utterances, delete events that left the logs, and
-    update the rooms.
-    """
+    """Insert events, erase withdrawn text, delete events that left the logs, update the rooms."""
     await db.executemany(
         "INSERT INTO events (room, seq, at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (  # a generator, so that the rows are encoded in the thread of the connection

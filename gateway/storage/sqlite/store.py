@@ -67,10 +67,7 @@ SIGNING = "signing"
 
 
 def build(settings: Settings) -> Store | None:
-    """Return the store of the settings, if there is one, without opening it.
-
-    Raises `SettingsError`.
-    """
+    """Return the store of the settings, if any, without opening it. Raises `SettingsError`."""
     if settings.store is None:
         return None
     path = settings.store.removeprefix(SQLITE)
@@ -83,10 +80,7 @@ def build(settings: Settings) -> Store | None:
 def _reported(
     work: Callable[Concatenate[SqliteStore, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SqliteStore, P], Coroutine[Any, Any, T]]:
-    """Return a method whose work ends even if its caller is cancelled.
-
-    It raises errors of SQLite as `StoreFault`.
-    """
+    """Return a method that ends though its caller is cancelled, and raises `StoreFault`."""
 
     async def wrapped(self: SqliteStore, /, *args: P.args, **options: P.kwargs) -> T:
         try:
@@ -270,12 +264,10 @@ class SqliteStore:
     async def _restore(
         self, db: aiosqlite.Connection, row: rows.RoomRow, crashed: bool
     ) -> FollowedRoom:
-        """Take over the room of a row, and return it.
-
-        After a crash it gets another epoch: readers may have received events that were not written,
-        and other events will have their numbers.
-        """
+        """Take over the room of a row, and return it."""
         history = await self._read(db, row)
+        # After a crash it gets another epoch: readers may have received events that were not
+        # written, and other events will have their numbers.
         if crashed:
             before = StreamPosition(row.epoch, history.log.seq)
             history.log.epoch = secrets.token_hex(4)
@@ -412,10 +404,8 @@ class SqliteStore:
     async def _still_owned(
         self, db: aiosqlite.Connection, writes: list[RoomWrite]
     ) -> list[RoomWrite]:
-        """Return the writes whose rooms still belong to this process.
-
-        Another process may have been asked to forget a room.
-        """
+        """Return the writes whose rooms still belong to this process."""
+        # Another process may have been asked to forget a room.
         ids = [one.room.id for one in writes if one.room.stored]
         here = await queries.owned(db, ids, self._owner.name)
         ours = []
