@@ -226,12 +226,11 @@ def create_app(
 async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Run a background task until it returns or is cancelled. Log a failure and run the task again.
 
-    Without housekeeping nothing would time out, and without the watch over the key file a revoked
-    key would stay valid. A restart keeps both; the gateway stays ready meanwhile, because captions
-    do not need them.
-
     :param name: subject of the log line
     """
+    # Without housekeeping nothing would time out, and without the watch over the key file a revoked
+    # key would stay valid. A restart keeps both; the gateway stays ready meanwhile, because
+    # captions do not need them.
     while True:
         try:
             await work()

@@ -53,9 +53,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSettings:
     """Load the settings from flags, environment variables and the TOML file.
 
-    An unknown key of the file raises `SettingsError`, and so does a value that cannot be used or a
-    setting that was removed. An unknown variable with the prefix of the gateway only gives a
-    warning, because another program may use it.
+    Raises `SettingsError` for a value that cannot be used, an unknown key of the file, and a
+    setting that was removed.
 
     :param flags: values by the names of the settings; ``config`` is the path of the TOML file
     :param environ: environment variables
@@ -90,6 +89,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
         elif name.startswith(PREFIX) and name not in variables and name not in (CONFIG, KEY):
             if environ[name]:
                 refuse_removed(name.removeprefix(PREFIX), name)
+            # Another program may use a variable with the same prefix.
             warnings.append(f"{name} is set, but it is not a setting.{near(name, variables)}")
     given |= {
         name: (value, settings[name].flag) for name, value in flags.items() if name in settings

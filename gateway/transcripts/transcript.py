@@ -104,11 +104,8 @@ class Transcript(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, entries: Iterable[LogEntry]) -> Transcript:
-        """Return the transcript of a log, or of the rest of one.
-
-        The last event about an utterance and a language counts. Utterances whose original has left
-        the log are left out.
-        """
+        """Return the transcript of a log, without utterances whose original has left the log."""
+        # The last event about an utterance and a language counts.
         reading = _LogReading()
         for entry in entries:
             reading.add(entry)

@@ -309,11 +309,10 @@ class Caller:
 def accepted_subprotocol(offered: Iterable[str], chosen: str | None) -> str | None:
     """Return the sub-protocol that the handshake's answer names, or None.
 
-    A browser fails the connection unless the answer names one that it offered. If it offered
-    nothing but its token, the answer names the token.
-
     :param chosen: the negotiated codec, if any
     """
+    # A browser fails the connection unless the answer names one that it offered. If it offered
+    # nothing but its token, the answer names the token.
     return chosen or next(iter(offered_tokens(offered)), None)
 
 

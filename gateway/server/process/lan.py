@@ -104,13 +104,11 @@ def invite(listener: socket.socket, settings: Settings) -> Invitation:
 
 
 def reachable_address(bound: str) -> str:
-    """Return the address under which other machines reach a socket bound to ``bound``.
-
-    For all interfaces, that is the address of the default route. Connecting a datagram socket looks
-    the route up and sends nothing. Raises `OSError` if there is no default route.
-    """
+    """Return the address under which other machines reach a socket. Raises `OSError`."""
     if not unspecified(bound):
         return bound
+    # All interfaces have the address of the default route. Connecting a datagram socket looks the
+    # route up and sends nothing.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((UNASSIGNED, 9))

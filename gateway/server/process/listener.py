@@ -77,9 +77,10 @@ def listen(
 def inherited(settings: Settings | None = None) -> socket.socket | None:
     """Return the listening socket that systemd passed (sd_listen_fds(3)), or None.
 
-    Such a socket outlives the process: clients that connect while nobody accepts wait for the next
-    process. Raises `OSError` if systemd passed several sockets or one that does not listen.
+    Raises `OSError` if systemd passed several sockets or one that does not listen.
     """
+    # Such a socket outlives the process: clients that connect while nobody accepts wait for the
+    # next process.
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
     count = os.environ.get("LISTEN_FDS")

@@ -147,8 +147,6 @@ async def until_disconnected(receive: Receive) -> None:
 class EventStreamResponse(StreamingResponse):
     """A translation as server-sent events.
 
-    The session of the translation ends with the answer, even if the answer is never begun.
-
     :param events: the encoded events of the translation
     """
 
@@ -165,6 +163,7 @@ class EventStreamResponse(StreamingResponse):
             async with aclosing(self._events):
                 await super().__call__(scope, receive, send)
         finally:
+            # The session ends with the answer, even if the answer is never begun.
             self._shot.close()
 
 
@@ -214,10 +213,9 @@ def _rows(profile: Model) -> object:
 async def language_list(request: Request, make: Callable[[Model], object]) -> Response:
     """Answer with a list of the engine's languages.
 
-    The list is made once for each profile: making one takes long, and no key is required.
-
     :param make: returns the list, as an object that can be encoded in JSON
     """
+    # The list is made once for each profile: making one takes long, and no key is required.
     profile = _hub(request).engine.profile
     cache: dict[object, tuple[Model, bytes]] = request.app.state.language_lists
     cached_for, body = cache.get(make, (None, b""))
@@ -388,13 +386,13 @@ async def allowed(
 ) -> Permissions:
     """Return the permissions of the caller. Raises `ClientFault` unless they include ``role``.
 
-    Codes: ``unauthenticated``, ``forbidden``, ``busy``. A ticket is not accepted: its holder could
-    ask for the next ticket with it, for ever.
+    Codes: ``unauthenticated``, ``forbidden``, ``busy``.
 
     :param room: room in which the role is needed; None: in any
     :param token: key in the body of the request
     """
     authenticator: Authenticator = request.app.state.authenticator
+    # The holder of a ticket could ask for the next one with it, for ever.
     permissions = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
     permissions.check_role(role)
     if room is not None:

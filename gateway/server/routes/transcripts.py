@@ -74,12 +74,10 @@ class TranscriptWriter:
     """A queue of transcripts that are written off the event loop, one at a time.
 
     Requests for the same transcript share one writing. Nothing is cached afterwards.
-
-    ``sending_bytes``: bytes of all transcripts that are being sent
     """
 
     def __init__(self) -> None:
-        self.sending_bytes = 0
+        self.sending_bytes = 0  # of all transcripts that are being sent
         self._senders: dict[int, int] = {}  # number of answers that send a body, by its id
         self._writing = asyncio.Lock()
         self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
@@ -128,11 +126,7 @@ class TranscriptWriter:
 
 
 class TranscriptResponse(Response):
-    """An answer with a transcript.
-
-    It is sent in chunks, as fast as the client reads: a client that does not read would otherwise
-    hold all of it in the buffers of its connection.
-    """
+    """An answer with a transcript."""
 
     def __init__(self, writer: TranscriptWriter, body: bytes, headers: dict[str, str]) -> None:
         super().__init__(headers=headers | {"content-length": str(len(body))})
@@ -147,6 +141,8 @@ class TranscriptResponse(Response):
                 await send(
                     {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
                 )
+                # It is sent in chunks, as fast as the client reads: a client that does not read
+                # would otherwise hold all of it in the buffers of its connection.
                 for at in range(0, len(body), CHUNK):
                     chunk = body[at : at + CHUNK]
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})

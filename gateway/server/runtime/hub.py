@@ -180,10 +180,6 @@ class Hub:
     def open(self, request: ConnectRequest) -> Session:
         """Connect a client to its room; ``welcome`` is in its outbox on return.
 
-        An open socket of the same session id is closed, and this one replaces it. Clients may
-        number their attempts, because attempts need not be read in the order in which they were
-        made: then an earlier attempt does not replace a later one.
-
         Raises `ClientFault`: ``lang_unsupported`` for the source language, ``forbidden`` for what
         the permissions do not allow, ``busy`` if the gateway is full or draining or a later attempt
         was faster, ``not_found`` for a private room that is gone.
@@ -191,6 +187,9 @@ class Hub:
         request.check()
         if self.stopping():
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
+        # An open socket of the same session id is closed, and this one replaces it. Clients may
+        # number their attempts, because attempts need not be read in the order in which they were
+        # made: then an earlier attempt does not replace a later one.
         before = self.sessions.get(request.session or "")
         if before is not None and request.numbered and request.attempt < before.attempt:
             raise ClientFault(ErrorCode.BUSY, "A later attempt of this client has its place.")

@@ -41,8 +41,7 @@ CUMULATIVE = AggregationTemporality.CUMULATIVE
 class MetricsExport:
     """A thread that exports what registries of prometheus-client have, at a fixed interval.
 
-    The SDK's periodic reader collects from the SDK's own instruments only. A daemon thread does not
-    keep the process alive while a collector does not answer.
+    The SDK's periodic reader collects from the SDK's own instruments only.
 
     :param interval: seconds between two exports
     """
@@ -60,6 +59,7 @@ class MetricsExport:
         self._interval = interval
         self._began = time.time_ns()
         self._stop = threading.Event()
+        # A daemon thread does not keep the process alive while a collector does not answer.
         self._thread = threading.Thread(target=self._run, name="metrics-export", daemon=True)
         self._thread.start()
 
@@ -116,7 +116,7 @@ def _numbers(family: Metric, name: str, began: int | None, now: int) -> list[Num
 
 
 def _histograms(family: Metric, began: int, now: int) -> Iterator[HistogramDataPoint]:
-    """Yield a point per set of labels. The buckets of Prometheus are cumulative, OTLP's are not."""
+    """Yield a point per set of labels."""
     buckets: dict[tuple[tuple[str, str], ...], list[tuple[float, int]]] = {}
     sums: dict[tuple[tuple[str, str], ...], float] = {}
     for sample in family.samples:
@@ -129,6 +129,7 @@ def _histograms(family: Metric, began: int, now: int) -> Iterator[HistogramDataP
             sums[key] = sample.value
     for key, points in buckets.items():
         points.sort()
+        # The buckets of Prometheus are cumulative, OTLP's are not.
         totals = [0, *(count for _, count in points)]
         yield HistogramDataPoint(
             attributes=dict(key),

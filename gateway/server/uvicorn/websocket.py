@@ -94,17 +94,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             reset(self.transport)
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send a message. A close frame does not wait for room in the transport, so that a client
-        that reads again within `CLOSE_S` sees the reason.
-
-        Raises `OSError` if the connection ended before the handshake was answered, or if it is
-        lost.
-        """
+        """Send a message. Raises `OSError` if the connection is lost, maybe in the handshake."""
         if self.transport.is_closing() and not self.handshake_complete:
             # A shutdown of the server has answered 500, or the client has gone. uvicorn would let
             # the application accept the socket, and fail at the first message.
             self.handshake_complete = self.disconnected = True
         if message["type"] == "websocket.close":
+            # It does not wait for room in the transport, so that a client that reads again within
+            # `CLOSE_S` sees the reason.
             self._close_writer()
             self.writable.set()
         await super().send(message)

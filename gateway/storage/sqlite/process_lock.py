@@ -26,10 +26,7 @@ class ProcessLock:
         self._lock: FileLock | None = None
 
     def register(self) -> None:
-        """Acquire the lock of this process, and remove lock files of dead processes.
-
-        Raises `OSError` and `sqlite3.Error`.
-        """
+        """Take the lock, and remove files of dead processes. Raises `OSError`, `sqlite3.Error`."""
         # A process that was killed leaves its lock file behind, which nobody holds any more.
         for path in self._path.parent.iterdir():
             if path.name.startswith(self._sign("").name) and not held(path):
