@@ -236,17 +236,9 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
     # vLLM downloads a hub id itself, but a directory of the same form takes precedence.
     if model is None or not _HUB_ID.fullmatch(model) or Path(model).exists():
         model = str(_directory(model))
-    options = VllmOptions(
-        dtype=settings.dtype,
-        max_num_seqs=settings.max_num_seqs,
-        max_num_batched_tokens=settings.max_num_batched_tokens,
-        gpu_memory_utilization=settings.gpu_memory_utilization,
-        data_parallel_size=settings.data_parallel_size,
-        max_model_len=settings.max_model_len,
-        enforce_eager=settings.enforce_eager,
-        load_format=settings.load_format,
-        extra=settings.vllm or {},
-    )
+    names = (name for name in VllmOptions.__struct_fields__ if name != "extra")
+    shared = {name: getattr(settings, name) for name in names}
+    options = VllmOptions(**shared, extra=settings.vllm or {})
     return VllmEngine(
         model,
         profile,

@@ -1,8 +1,8 @@
 """Tokenizers and streaming detokenisers, for engines that tokenise in this process.
 
 Owns: the rule that text typed by a user never becomes a control token, the streaming detokenisers,
-and the tokens of a forced prefix. Must not know: profiles except `Prompt`, any engine, any model
-format except ``tokenizer.json``.
+the tokens of a forced prefix and of a draft, and the limit of an output. Must not know: any engine,
+any model format except ``tokenizer.json``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from gateway.engines.profiles import Control, Prompt
-from gateway.errors import EngineFault
+from gateway.engines.profiles import Control, Profile, Prompt
+from gateway.errors import EngineFault, ErrorCode, JobFault
+from gateway.job import Job
 
 FILE = "tokenizer.json"
 
@@ -31,10 +32,8 @@ CACHE_LONGEST = 1_000
 """Characters of the longest part that is cached."""
 
 CONTEXT = 8
-"""Ids before the withheld ones that `Detokenizer.flush` decodes again.
-
-The leading space of a token depends on whether a token precedes it, and nothing depends on more.
-"""
+"""Ids before the withheld ones that `Detokenizer.flush` decodes again. The leading space of a token
+depends on whether a token precedes it, and nothing depends on more."""
 
 
 class Vocabulary:
@@ -162,6 +161,16 @@ class Vocabulary:
             if self._decode(spelling) == prefix:
                 break
         return spelling
+
+    def draft(self, job: Job, prefix_ids: Sequence[int]) -> list[int]:
+        """Return the ids of a job's draft, which follow those of its forced prefix.
+
+        There are none in a second attempt, nor if the prefix has other ids with the draft.
+        """
+        if not job.draft or job.attempt > 1:
+            return []
+        whole = self.forced(job.prefix + job.draft, job.prefix_ids)
+        return whole[len(prefix_ids) :] if whole[: len(prefix_ids)] == prefix_ids else []
 
     def detokenizer(self, prefix_ids: Sequence[int] = ()) -> Detokenizer:
         """Return a detokeniser of an output that continues ``prefix_ids``."""
@@ -340,6 +349,25 @@ def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
             yield count, prefix[at + 1 :]
             break
     yield 0, prefix
+
+
+def output_limit(profile: Profile, source: int, prompt: int, prefix: int, context: int) -> int:
+    """Return the most tokens of an output, for these numbers of tokens.
+
+    :param source: of the source text
+    :param prompt: of the whole prompt
+    :param prefix: of the forced prefix
+    :param context: that prompt and output may take together
+
+    Raises `JobFault` if the prompt leaves no room for output.
+    """
+    if prompt >= context:
+        raise JobFault(
+            f"The text takes {prompt} tokens and the model has room for {context}.",
+            ErrorCode.TOO_LONG,
+            hint="Send it sentence by sentence.",
+        )
+    return min(context - prompt, profile.max_tokens(source, prefix))
 
 
 def _missing_control(control: Control) -> EngineFault:

@@ -25,11 +25,12 @@ from gateway.engines.base.tokenizer import (
     PieceDetokenizer,
     SentencePieces,
     Vocabulary,
+    output_limit,
     sentencepiece,
 )
 from gateway.engines.ctranslate2.verification import accepted, log_prob
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, ErrorCode, GatewayError, JobFault
+from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
 
 NO_REPEAT_NGRAM = 4
@@ -292,13 +293,11 @@ class DecoderModel:
             )
         prefix = vocabulary.forced(prompt.prefix, job.prefix_ids)
         ids = vocabulary.encode(prompt, prefix_ids=prefix)
-        limit = _token_limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
+        source = vocabulary.count(job.text)
+        limit = output_limit(profile, source, len(ids), len(prefix), profile.max_input)
         text = vocabulary.detokenizer(prefix)
         tokens = [vocabulary.token(id) for id in ids]
-        draft: list[int] = []
-        if job.draft and job.attempt == 1 and _is_greedy(profile, job):
-            whole = vocabulary.forced(prompt.prefix + job.draft, job.prefix_ids)
-            draft = whole[len(prefix) :] if whole[: len(prefix)] == prefix else []
+        draft = vocabulary.draft(job, prefix) if profile.sampling(job).greedy else []
         # A partial is replaced by the next one, and a second attempt is sampled.
         least = None if job.partial or job.attempt > 1 else profile.unsure
         return DecodeJob(sink, tokens, limit, prefix, text, draft=draft, unsure=least)
@@ -350,7 +349,8 @@ class EncoderDecoderModel:
             source.pop()
         prefix = pieces.forced(prompt.prefix, job.prefix_ids)
         start = [*pieces.encode(prompt.start), *prefix]
-        limit = _token_limit(profile, len(source), len(source), len(prefix))
+        size = len(source)
+        limit = output_limit(profile, size, size, len(prefix), profile.max_input)
         # CTranslate2 adds the end token for models of Marian's converter, but not for others.
         if not self._adds_end:
             source.append(self._end)
@@ -369,31 +369,6 @@ def _prepare_all(
         except GatewayError as fault:
             sink.end(fault=fault)
     return batch
-
-
-def _token_limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
-    """Return the most tokens of the output, for these numbers of tokens.
-
-    :param source: of the source text
-    :param prompt: of the whole prompt
-    :param prefix: of the forced prefix
-
-    Raises `JobFault` if the prompt leaves no room for output.
-    """
-    room = profile.max_input - prompt
-    if room < 1:
-        raise JobFault(
-            f"The text takes {prompt} tokens and the model has room for {profile.max_input}.",
-            ErrorCode.TOO_LONG,
-            hint="Send it sentence by sentence.",
-        )
-    return min(room, profile.max_tokens(source, prefix))
-
-
-def _is_greedy(profile: Profile, job: Job) -> bool:
-    """Tell whether each token of the output is the most probable one."""
-    sampling = profile.sampling(job)
-    return sampling.temperature <= 0 and sampling.repetition_penalty == 1
 
 
 def _sampling(profile: Profile, job: Job) -> dict[str, Any]:

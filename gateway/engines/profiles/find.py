@@ -33,12 +33,16 @@ class UnknownProfile(LookupError):
     """The error that no profile has a name or fits a model. The message says what to do."""
 
 
+@lru_cache(maxsize=64)
 def load(name: str) -> Profile:
     """Return the installed profile ``name``, or the one in a file whose name ends in ``.toml``.
 
     Raises `UnknownProfile` if there is none, and `ValueError` if it is malformed.
     """
-    return _load(name)
+    try:
+        return msgspec.convert(_table(name), Profile)
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as exc:
+        raise ValueError(f"The profile {name} is malformed: {exc}.") from exc
 
 
 def names() -> tuple[str, ...]:
@@ -123,14 +127,6 @@ def _find_profile(
         f'No profile fits the model {model!r}. Name one with --profile, or as "gateway_profile"'
         f" in the model's config.json. There are {', '.join(names())}."
     )
-
-
-@lru_cache(maxsize=64)
-def _load(name: str) -> Profile:
-    try:
-        return msgspec.convert(_table(name), Profile)
-    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as exc:
-        raise ValueError(f"The profile {name} is malformed: {exc}.") from exc
 
 
 def _table(name: str) -> dict[str, Any]:

@@ -87,6 +87,11 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     repetition_penalty: float = 1.0
     seed: int | None = None
 
+    @property
+    def greedy(self) -> bool:
+        """True if each token of the output is the most probable one."""
+        return self.temperature <= 0 and self.repetition_penalty == 1
+
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Length limit of an output in tokens: ``min(cap, factor * source + extra)``."""

@@ -35,11 +35,9 @@ from gateway.job import Chunk, Job
 logger = logging.getLogger(__name__)
 
 DRAIN_S = 10
-"""Seconds for which EngineCore finishes running requests after it is told to end.
-
-A service manager signals it together with the gateway. With 0 it would drop every sentence at once.
-A sentence takes a second or two.
-"""
+"""Seconds for which EngineCore finishes running requests after it is told to end. A service manager
+signals it together with the gateway. With 0 it would drop every sentence at once. A sentence takes
+a second or two."""
 
 WAITING_PER_SLOT = 1
 """Default number of jobs that may wait for each job that can run."""

@@ -19,21 +19,19 @@ from typing import Any, Protocol
 from tokenizers import Tokenizer
 
 from gateway.core.base.eager import run_eagerly
-from gateway.engines.base.tokenizer import FILE, Vocabulary
+from gateway.engines.base.tokenizer import FILE, Vocabulary, output_limit
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.vllm.compat import VllmApi
 from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver, why_unsupported
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
+from gateway.errors import EngineFault, EngineGone, ErrorCode, redacted
 from gateway.job import Job
 
 logger = logging.getLogger(__name__)
 
 THREAD_LENGTH = 1_000
-"""Characters from which a prompt is tokenised in a thread.
-
-A shorter prompt takes half a millisecond of the event loop at most. A sentence takes 30 us, which
-is less than a switch to a thread and back.
-"""
+"""Characters from which a prompt is tokenised in a thread. A shorter prompt takes half a
+millisecond of the event loop at most. A sentence takes 30 us, which is less than a switch to a
+thread and back."""
 
 PROBE_TIMEOUT = 60.0
 """Seconds that one token may take just after the model was loaded and compiled."""
@@ -244,8 +242,8 @@ class LoadedModel:
         self, job: Job, request: VllmRequest, ids: list[int], limit: int, prefix: list[int]
     ) -> None:
         sampling = self.profile.sampling(job)
-        greedy = sampling.temperature <= 0 and sampling.repetition_penalty == 1
-        draft = self._draft(job, prefix) if greedy else []
+        checked = self._drafts and sampling.greedy
+        draft = self.vocabulary.draft(job, prefix) if checked else []
         params = self.api.sampling_params(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -343,16 +341,6 @@ class LoadedModel:
 
     # Prompts
 
-    def _draft(self, job: Job, prefix: list[int]) -> list[int]:
-        """Return the ids of the draft; none if drafts are not checked.
-
-        :param prefix: ids of the forced prefix
-        """
-        if not self._drafts or not job.draft or job.attempt > 1:
-            return []
-        whole = self.vocabulary.forced(job.prefix + job.draft, job.prefix_ids)
-        return whole[len(prefix) :] if whole[: len(prefix)] == prefix else []
-
     def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int, list[int]]:
         """Return the ids of the prompt, the limit of new tokens, and the ids of the forced prefix.
 
@@ -363,15 +351,9 @@ class LoadedModel:
             ids = self.vocabulary.encode(prompt, prefix_ids=prefix)
         else:
             ids = self._templated(prompt)
-        room = self.token_limit - len(ids)
-        if room < 1:
-            raise JobFault(
-                f"The text takes {len(ids)} tokens and the model has room for {self.token_limit}.",
-                ErrorCode.TOO_LONG,
-                hint="Send it sentence by sentence.",
-            )
-        limit = self.profile.max_tokens(self.vocabulary.count(job.text), len(prefix))
-        return ids, min(room, limit), prefix
+        source = self.vocabulary.count(job.text)
+        limit = output_limit(self.profile, source, len(ids), len(prefix), self.token_limit)
+        return ids, limit, prefix
 
     def _templated(self, prompt: Prompt) -> list[int]:
         """Return the ids of a prompt made by the model's own chat template. Takes about 1 ms."""

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.engines import profiles
-from gateway.engines.profiles import MIN_CONTINUATION, Control, Output, Profile, Prompt
+from gateway.engines.profiles import MIN_CONTINUATION, Control, Output, Profile, Prompt, Sampling
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Job
 from gateway.text import languages
@@ -379,3 +379,9 @@ if __name__ == "__main__":
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for each in EVERY.values():
         (GOLDEN / f"{each.name}.txt").write_text(golden(each), encoding="utf-8")
+
+
+def test_sampling_is_greedy_without_temperature_and_penalty() -> None:
+    assert Sampling().greedy
+    assert not Sampling(temperature=0.3).greedy
+    assert not Sampling(repetition_penalty=1.1).greedy
