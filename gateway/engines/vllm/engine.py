@@ -17,6 +17,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -80,81 +81,64 @@ class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+@dataclass(slots=True, eq=False)
 class VllmSink:
-    """A `gateway.engines.vllm.model.VllmRequest` of one job, which makes chunks for its sink."""
+    """A `gateway.engines.vllm.model.VllmRequest` of one job, which makes chunks for its sink.
 
-    __slots__ = (
-        "_accepted",
-        "_checks",
-        "_drafted",
-        "_engine",
-        "_hidden_ids",
-        "_ids",
-        "_tokens",
-        "ended",
-        "job_id",
-        "request_id",
-        "sink",
-    )
+    :param hidden_ids: ids that no chunk has, because they are no text
+    """
 
-    def __init__(
-        self,
-        engine: VllmEngine,
-        job_id: str,
-        request_id: str,
-        sink: Sink,
-        hidden_ids: frozenset[int],
-    ) -> None:
-        self.job_id = job_id
-        self.request_id = request_id
-        self.ended = False
-        self.sink = sink
-        self._engine = engine
-        self._hidden_ids = hidden_ids
-        self._tokens = 0  # of outputs without text; the next chunk counts them
-        self._ids: list[int] = []  # of the forced prefix and of those outputs
-        self._checks = False  # whether the model checks a draft
-        self._drafted = self._accepted = 0  # counts for the next chunk
+    engine: VllmEngine
+    job_id: str
+    request_id: str
+    sink: Sink
+    hidden_ids: frozenset[int]
+    ended: bool = False
+    tokens: int = 0  # of outputs without text; the next chunk counts them
+    ids: list[int] = field(default_factory=list)  # of the forced prefix and of those outputs
+    checks: bool = False  # whether the model checks a draft
+    drafted: int = 0  # counts for the next chunk
+    accepted: int = 0
 
     def on_prompt(self, prefix_ids: list[int], drafted: int) -> None:
-        self._ids += prefix_ids
-        self._drafted = drafted
-        self._checks = drafted > 0
+        self.ids += prefix_ids
+        self.drafted = drafted
+        self.checks = drafted > 0
 
     def on_output(self, text: str, ids: Sequence[int]) -> None:
         if self.ended:
             return
-        withheld = self._tokens or self._ids or self._drafted
+        withheld = self.tokens or self.ids or self.drafted
         if text and len(ids) == 1 and not withheld:  # the usual case
-            kept = () if ids[0] in self._hidden_ids else (ids[0],)
+            kept = () if ids[0] in self.hidden_ids else (ids[0],)
             self.sink.chunk(Chunk(text, 1, False, (), kept))
             return
         # A step decodes one token, after those of the draft that it has accepted.
-        decoded = min(len(ids), 1) if self._checks else len(ids)
-        self._tokens += decoded
-        self._accepted += len(ids) - decoded
+        decoded = min(len(ids), 1) if self.checks else len(ids)
+        self.tokens += decoded
+        self.accepted += len(ids) - decoded
         for id in ids:
-            if id not in self._hidden_ids:
-                self._ids.append(id)
+            if id not in self.hidden_ids:
+                self.ids.append(id)
         if text:
             chunk = Chunk(
                 text,
-                self._tokens,
-                ids=tuple(self._ids),
-                drafted=self._drafted,
-                accepted=self._accepted,
+                self.tokens,
+                ids=tuple(self.ids),
+                drafted=self.drafted,
+                accepted=self.accepted,
             )
-            self._tokens = self._drafted = self._accepted = 0
-            self._ids.clear()
+            self.tokens = self.drafted = self.accepted = 0
+            self.ids.clear()
             self.sink.chunk(chunk)
 
     def on_end(self, reason: str | None) -> None:
         if not self.ended:
-            self._engine.finish(self, gave_up=reason in GAVE_UP_REASONS)
+            self.engine.finish(self, gave_up=reason in GAVE_UP_REASONS)
 
     def on_failure(self, exc: Exception) -> None:
         if not self.ended:
-            self._engine.fail(self, exc)
+            self.engine.fail(self, exc)
 
 
 class VllmEngine(ModelEngine):

@@ -41,14 +41,12 @@ LOST_REQUEST = "vLLM does not store the request where this version of the gatewa
 
 
 class VllmRequest(OutputReceiver, Protocol):
-    """A request to vLLM, and the receiver of its output.
-
-    ``request_id``  the id in vLLM
-    ``ended``       whether no further output is wanted
-    """
+    """A request to vLLM, and the receiver of its output."""
 
     request_id: str
+    """Id in vLLM."""
     ended: bool
+    """True if no further output is wanted."""
 
     def on_prompt(self, prefix_ids: list[int], drafted: int, /) -> None:
         """Receive what the model was given, before any output.
@@ -61,8 +59,9 @@ class VllmRequest(OutputReceiver, Protocol):
 class ProbeRequest:
     """A `VllmRequest` for one token, to test whether outputs take the direct path."""
 
+    request_id = "probe"
+
     def __init__(self) -> None:
-        self.request_id = "probe"
         self.ended = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

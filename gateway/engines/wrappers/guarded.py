@@ -68,17 +68,6 @@ class GuardedSink(SinkWrapper):
     :param reset: the output of the attempt before has to be voided
     """
 
-    __slots__ = (
-        "engine",
-        "flags",
-        "guard",
-        "has_output",
-        "reset_pending",
-        "stopped",
-        "unchanged",
-        "withheld",
-    )
-
     def __init__(
         self,
         engine: GuardedEngine,

@@ -69,19 +69,6 @@ def _echo_source(wrapper: SinkWrapper) -> None:
 class PiecewiseSink(SinkWrapper):
     """One job in pieces. Its receiver may abort the job whenever it gets a chunk."""
 
-    __slots__ = (
-        "counts",
-        "engine",
-        "finished_text",
-        "flags",
-        "pending",
-        "piece",
-        "piece_flags",
-        "piece_output",
-        "reset_pending",
-        "space_after",
-    )
-
     def __init__(
         self, engine: PiecewiseEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
