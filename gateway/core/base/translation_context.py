@@ -7,6 +7,7 @@ the settings.
 from __future__ import annotations
 
 from gateway.protocol.fields import RoomSettings
+from gateway.protocol.messages import Set, Settings
 from gateway.text.glossary import Glossary, named
 
 Pairs = tuple[tuple[str, str], ...]
@@ -14,7 +15,6 @@ Pairs = tuple[tuple[str, str], ...]
 
 NAMES = 100
 """Names of speakers that a room keeps."""
-
 
 HINTS = 100
 """Names and terms that a recogniser is told. Whisper reads about as many words."""
@@ -30,6 +30,15 @@ class TranslationContext:
         self.version = 0
         self.names: dict[str, None] = {}
         """Names of those who speak in the room, in order of their first appearance."""
+
+    def change(self, change: Set | Settings) -> None:
+        """Take over the settings that a change has; an empty style means none."""
+        if change.context is not None:
+            self.topic = change.context
+        if change.glossary is not None:
+            self.glossary = Glossary(change.glossary)
+        if change.style is not None:
+            self.style = change.style or None
 
     def add_speaker(self, name: str) -> None:
         """Keep the name of a speaker; beyond `NAMES` the oldest is forgotten."""

@@ -70,8 +70,10 @@ class CaptionSink:
         """
         if not self.open:
             return
+        # A model may write anything, and a lone surrogate cannot be encoded.
         if not chunk.text.isprintable():
             chunk = replace(chunk, text=printable(chunk.text))
+        # Readers see the old translation until the new one is whole.
         if self.revises:
             self.text = ("" if chunk.reset else self.text) + chunk.text
             return
@@ -121,6 +123,7 @@ class Captioner:
         # The pivot language comes first, so that captions made through it share its translation.
         for lang in sorted({*langs, *utterance.captions}, key=lambda tag: (tag != pivot, tag)):
             caption = utterance.captions.get(lang) or self._add(utterance, lang)
+            # The same text needs no second translation.
             if not caption.state.ended and caption.turn != utterance.turn:
                 self._advance(utterance, caption, now)
 
@@ -232,6 +235,7 @@ class Captioner:
 
     def finished(self, job_id: str, now: float) -> None:
         """Complete the caption of a job that the engine has finished."""
+        # Closed first: a chunk that the engine still sends has no caption any more.
         sink = self._close(job_id)
         if sink is None:
             return
@@ -398,6 +402,7 @@ class Captioner:
     def _submit(
         self, job: Job, utterance: Utterance, caption: Caption, now: float, *, revises: bool = False
     ) -> None:
+        # Before it is submitted, because the scheduler may start it at once.
         self.jobs[job.id] = CaptionSink(self, utterance, caption, self._show, revises=revises)
         self._scheduler.submit(job, now)
 
@@ -416,5 +421,6 @@ class Captioner:
 
     def _give_up(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
         """Fail a caption whose text cannot be translated; a partial waits for the next text."""
+        # Growing text has another chance with its next revision.
         if utterance.final:
             self._outcomes.fail(utterance, caption, code, now)

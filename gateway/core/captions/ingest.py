@@ -54,6 +54,7 @@ class Ingest:
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
         speech = self._utterances.speeches.get(say.id or "")
+        # A person who types lines into wscat does not count revisions.
         rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
         # Every check comes before the first change, so that a refusal changes nothing.
         if speech is None:
@@ -64,6 +65,7 @@ class Ingest:
             raise ClientFault(
                 ErrorCode.FORBIDDEN, f"Utterance {speech.id!r} belongs to another speaker."
             )
+        # A client that got no answer repeats its request, and nothing happens twice.
         elif rev == speech.rev and (text, say.final) == (speech.text, speech.final):
             _acknowledge(member, speech, say, now)
             return
@@ -76,6 +78,7 @@ class Ingest:
         jobs = len(pairs) - len(queued)
         if speech is None:
             tenant = self._captioner.tenant
+            # A text that nobody reads takes no job, so it is never refused.
             wait = self._scheduler.admit(self._name, tenant, jobs, now, pairs) if jobs else 0
             if wait:
                 raise ClientFault(
@@ -86,6 +89,7 @@ class Ingest:
             member.charge(now)
             speech = self._utterances.begin(say.id, member.id, now)
             member.inflight.add(speech.id)
+        # A revision is not counted against the slot of its room: it has one already.
         elif not self._scheduler.admits(jobs, pairs=pairs):
             raise ClientFault(
                 ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
@@ -107,6 +111,7 @@ class Ingest:
         if due is not None and due > now:
             self._timer.at(due)
         elif due is not None:
+            # Translations of words that have changed must not stay on the screen.
             if policy.diverged:
                 self._captioner.invalidate(part)
             part.text = policy.admit(now)

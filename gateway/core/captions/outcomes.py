@@ -33,6 +33,7 @@ class CaptionOutcomes:
         utterance.text = text
         utterance.turn += 1
         utterance.final = True
+        # Earlier translations of the same speech are context only while they are fresh.
         utterance.at = now
         self._publisher.source(utterance, now)
 

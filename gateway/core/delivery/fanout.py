@@ -63,6 +63,7 @@ class FanoutGroup:
         :param write: None if the socket cannot be written to at once; then ``queue`` is called
         """
         self._each = ()
+        # A socket is in one of the two, or it would have each delta twice.
         if write is None:
             self.writers.pop(owner, None)
             self.late[owner] = queue

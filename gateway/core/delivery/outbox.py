@@ -189,6 +189,7 @@ class Outbox:
                 self._sent += size - 2 if size < 128 else size - framing.offset(wire)
                 post(wire)
             return
+        # A frame behind a close would never be read.
         if self.closing is not None:
             return
         wire = envelope.wire(self.codec)
@@ -213,8 +214,10 @@ class Outbox:
         # Below a quarter of the bound nothing is shed, so most frames need not look.
         if 4 * self.bytes > self._limits.outbox_bytes:
             self._shed()
+        # Looked at here and not by a timer: a socket to which nothing is sent owes nothing.
         if self._overdue(now):
             self._counters.slow += 1
+            # The close itself has to get through, so nothing waits before it.
             self.discard()
             self.close(CloseCode.TOO_SLOW, "This socket does not read fast enough.")
         elif idle and self._queue:  # a writer is awake while frames wait
@@ -249,6 +252,7 @@ class Outbox:
         wires: list[bytes] = []
         if not self._queue:
             return wires
+        # At the head, because it tells how old the frames are that follow.
         if self._dropped and self._now - self._lag_sent_at >= LAG_S:
             wires += self._lag()
         taken = 0
@@ -263,6 +267,7 @@ class Outbox:
                 break
         self._frames += len(wires)
         self._sent += sum(map(_size, wires))
+        # What is taken is counted in bytes, and so the rest is known without a look at it.
         if taken < self.bytes:
             self._remove(taken)
             return wires

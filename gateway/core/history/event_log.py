@@ -195,6 +195,7 @@ class EventLog:
 
         :param ord: position of the utterance; an id may have been used before
         """
+        # From the end: people retract what was said a moment ago.
         for n, (event, at) in enumerate(reversed(self._entries), 1):
             if isinstance(event, _TEXTS) and event.ord == ord:
                 erased = replace(event, text="")
@@ -213,6 +214,7 @@ class EventLog:
         self._seqs[concerns].append(event.seq)
         self._costs.append(cost(event))
         self.bytes += self._costs[-1]
+        # After the append, so that one large event drops as many as it needs.
         while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
             self._pop()
 

@@ -172,6 +172,7 @@ class Publisher:
         self, event: Durable, lang: str | None, now: float, reply: Reply | None = None
     ) -> None:
         """Log an event, and send it to the readers of a language, or to everybody with None."""
+        # Before it is sent: a reader that asks for the past now must find it.
         self._log.append(event, now)
         self._subscribers.publish(Envelope(event), lang, now, reply)
         self._observe(event, now)

@@ -103,6 +103,7 @@ class Member:
         """Send a durable event that answers this member, or keep it until its turn comes."""
         if self._catch_up is None:
             self.send(envelope, now)
+        # A member that is behind has it from the log, in its turn, with its `ref`.
         elif len(self._catch_up.owed) < OWED:
             seq = getattr(envelope.message, "seq", None)
             assert seq is not None, "an answer that is not in the log is sent at once"

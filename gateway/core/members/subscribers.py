@@ -176,6 +176,7 @@ class Subscribers:
     def _enter(self, member: Member) -> None:
         for tag in member.langs:
             lang = self.served_by(tag)
+            # Somebody reads it again, so its captions go on.
             self._until.pop(lang, None)
             group = None
             if member.view != "final":  # such a reader is sent no deltas, so it has no group
@@ -196,6 +197,7 @@ class Subscribers:
         _, _, group = readers.pop((member.id, tag))
         if group is not None:
             member.outbox.leave(group)
+            # An empty group would still encode every delta.
             if not group:
                 del self._groups[lang][tag, group.live, group.codec]
                 if not self._groups[lang]:

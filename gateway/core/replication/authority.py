@@ -84,6 +84,7 @@ class Feed:
         """Send a durable event that the log has."""
         log = self._log
         frames = Frames.of(envelope, self.codecs)
+        # First: a delta that follows belongs to another translation, and starts with a `reset`.
         self._growing.end(envelope.message)  # type: ignore[arg-type]
         decided = Decided(frames, lang, log.epoch, self.began, now - log.began)
         if reply is not None:
@@ -248,11 +249,13 @@ class Authority(Room):
     def receive(self, message: InboxMessage, now: float) -> None:
         """Do what a replica asks for. Messages to another authority are ignored."""
         gateway = message.gateway
+        # The only message whose sender does not know the present term yet.
         if isinstance(message, Present):
             self._greet(message, now)
             return
         if message.term != self.feed.term:
             return
+        # Its members were disconnected, so what they ask for would fail in odd ways.
         if gateway not in self._gateways:
             self.feed.send(Unheard, gateway)
             return
@@ -268,6 +271,7 @@ class Authority(Room):
             case Left():
                 self.leave(member, now)
             case Wanted():
+                # A member that has just come is sent the past by its replica, which has the log.
                 member.welcomed = message.welcomed
                 self.want(member, message.langs, message.view, now, most=message.most)
             case Asked():  # pragma: no branch: there is no other
@@ -309,6 +313,7 @@ class Authority(Room):
 
     def _enter(self, gateway: str, state: MemberState, now: float) -> RemoteMember:
         before = self.subscribers.members.get(state.id)
+        # The client has come back through another gateway before this one saw its socket end.
         if isinstance(before, RemoteMember):
             self.feed.send(Replaced, before.gateway, before.id)
             self.disconnect(before, now)
@@ -323,6 +328,7 @@ class Authority(Room):
         gateway, states = message.gateway, message.members
         self._gateways.add(gateway)
         present = {state.id for state in states}
+        # The notice of their leaving was lost with the connection.
         for member in self._members(gateway):
             if member.id not in present:
                 self.disconnect(member, now)
@@ -330,6 +336,7 @@ class Authority(Room):
             known = self._member(gateway, state.id)
             member = known or self._enter(gateway, state, now)
             member.asked = state.asked
+            # A member that is known is not asked anew, because it would be shown captions twice.
             if known is None or (member.langs, member.view) != (state.langs, state.view):
                 self.want(member, state.langs, state.view, now)
         self.feed.greeted(message, self._members(gateway), self)
@@ -345,5 +352,6 @@ class Authority(Room):
         except ClientFault as fault:
             id = getattr(request, "id", None)
             member.outbox.send(error(fault, ref=request.ref, id=id), now)
+        # After the answers, so that a replica never takes a request for done too early.
         member.asked = message.asked
         member.report()

@@ -56,6 +56,7 @@ class Frames(msgspec.Struct, frozen=True, array_like=True):
         assert json is not None, "JSON shows all events"
         others = {}
         for codec in codecs:
+            # Encoded here once, or each gateway would do it again for its readers.
             if codec is not Codec.JSON and (wire := envelope.wire(codec)) is not None:
                 others[codec.value] = wire
         return cls(json, others)

@@ -94,6 +94,7 @@ class _Requests(msgspec.Struct, eq=False):
 
         A request has a name that no utterance has, since a client cannot choose one so long.
         """
+        # The set itself is shared with the account of the tenant, so it is filled anew.
         member.inflight.clear()
         member.inflight.update(self.inflight)
         for number, (message, _) in self.waiting.items():
@@ -118,6 +119,7 @@ class ReplicaSubscribers(Subscribers):
 
         def once(delta: Delta) -> bytes | None:
             grown = self.grown
+            # Another view or tag makes another delta, which nobody has encoded yet.
             if grown is not None and delta is grown.message:
                 return grown.wire(codec)
             return encode(delta)
@@ -266,11 +268,13 @@ class Replica:
         requests = self._requests[member.id]
         match message:
             case Say() if not self.knows(member, message.id):
+                # Here and not at the authority, which knows nothing of tenants in other gateways.
                 member.charge(now)
             case Set() if message.speaker is not None:
                 member.speaker = message.speaker or None
             case Bye() if not member.inflight:
                 return
+        # Nobody takes them while the room has no authority.
         if len(requests.waiting) >= WAITING:
             raise ClientFault(
                 ErrorCode.BUSY, "The room is changing its process; say it again in a moment."
@@ -304,12 +308,14 @@ class Replica:
             members = self.subscribers.members.values()
             state = tuple(self._state(member) for member in members)
             self._introductions += 1
+            # The introduction says all of it.
             self._later.clear()
             message = Present(self.name, self._gateway, "", state, self._introductions)
             self._send(self.owner, message)
 
     def feed(self, message: FeedMessage, now: float) -> None:
         """Apply a message of the authority."""
+        # In order and without holes by themselves, so they need no number and no greeting.
         if isinstance(message, Decided):
             self._decide(message, now)
             return
@@ -325,6 +331,7 @@ class Replica:
         if not self.greeted:
             return
         self._heard += 1
+        # A message was lost, and which one is unknown, so the whole state is asked for.
         if message.number != self._heard:
             self.introduce()
             return
@@ -368,6 +375,7 @@ class Replica:
             self.end()  # it has begun anew, and this replica has missed it
             return
         self.log.epoch, self.began = message.epoch, message.began
+        # The same authority still has what was asked before; another one never saw it.
         same, self._term = message.term == self._term, message.term
         self.greeted = True
         self._degraded = message.degraded
@@ -377,6 +385,7 @@ class Replica:
             self._post(kind, *fields)
         self._later.clear()
         for id, requests in list(self._requests.items()):
+            # Nobody can tell whether the old authority has carried them out.
             if requests.unanswered or (requests.inflight and not same):
                 self._close(id)
                 continue
@@ -432,6 +441,7 @@ class Replica:
         """Deliver a durable event, once and in its order."""
         event, log = message.event, self.log
         assert event.seq is not None, "a durable event has a number"
+        # It came with the log that this replica has read since.
         if event.seq <= log.seq:
             return
         if not log.epoch:
@@ -442,6 +452,7 @@ class Replica:
             log.originals.add(event.seq)
         log.next()
         log.append(event, log.began + message.at)
+        # Recognisers of this gateway are told names and terms too.
         restore.learn(self.translation_context, event)
         self._growing.end(event)
         reply = None

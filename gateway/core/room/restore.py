@@ -24,7 +24,6 @@ from gateway.protocol.messages import (
     Source,
 )
 from gateway.text import languages
-from gateway.text.glossary import Glossary
 
 
 def utterances(log: EventLog, options: StreamingOptions) -> Iterator[Utterance]:
@@ -65,6 +64,7 @@ def interrupted(log: EventLog, utterances: Iterable[Utterance], patience: float)
 
     :param patience: seconds before the last event of the log in which captions may not have ended
     """
+    # The process before has ended all captions when it stopped.
     if log.before is None:
         return []
     entries = log.entries()
@@ -79,6 +79,7 @@ def settings(log: EventLog, context: TranslationContext) -> None:
     """Bring the settings of a room to their last version in the log."""
     if log.settings is not None:
         _set(context, log.settings)
+    # Names are learned from what was said, not only from settings.
     for event, _ in log.entries():
         learn(context, event)
 
@@ -101,10 +102,7 @@ def _root(utterance: Utterance, made: Mapping[str, Utterance]) -> str:
 
 def _set(context: TranslationContext, event: Settings) -> None:
     context.version = max(context.version, event.version)
-    context.topic = context.topic if event.context is None else event.context
-    context.style = context.style if event.style is None else event.style or None
-    if event.glossary is not None:
-        context.glossary = Glossary(event.glossary)
+    context.change(event)
 
 
 def _restored(event: Source, now: float) -> Utterance:

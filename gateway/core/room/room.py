@@ -55,7 +55,6 @@ from gateway.protocol.messages import (
     View,
 )
 from gateway.text import languages
-from gateway.text.glossary import Glossary
 
 Request = Say | Cancel | Edit | Retract | Set | Get | Bye
 """Messages of clients that concern the utterances and settings of a room."""
@@ -149,6 +148,7 @@ class Room:
         """
         self.subscribers.join(member)
         self.empty_since = None
+        # A client that comes back in time finds its captions still being made.
         before = self.attendance.release(member.id)
         # The set is shared, because the account of the tenant may still count the old socket.
         if before is not None:
@@ -159,6 +159,7 @@ class Room:
 
     def leave(self, member: Member, now: float) -> None:
         """Let a member go: cancel its work, and at once what nobody reads in an empty room."""
+        # First, so that the end of its own work is not sent to a closed socket.
         self.subscribers.leave(member, now)
         self._abort(member, now)
         self._check_empty(now)
@@ -173,6 +174,7 @@ class Room:
         What is made for it as a reader goes on as well, even if it was the last reader.
         """
         self.subscribers.leave(member, now)
+        # A reader has nothing to come back for that the log does not have.
         if member.inflight:
             until = now + self.limits.grace_s
             self.attendance.wait_for(member, until)
@@ -194,6 +196,7 @@ class Room:
             # A corrected original keeps its old translation.
             if not sink.caption.state.ended:
                 self.captioner.cancel(sink.utterance, (sink.caption.lang,), now)
+        # What is left translates corrected originals: readers keep the old translation.
         self.captioner.clear()
         self.attendance.clear()
 
@@ -227,6 +230,8 @@ class Room:
         :param view: None leaves the view as it is
         :param most: utterances to backfill, within `Limits.backfill`
         """
+        limit = self.limits.backfill
+        most = limit if most is None else min(most, limit)
         new = {tag: self.subscribers.served_by(tag) for tag in langs if tag not in member.langs}
         missing = set(new.values()) - self.subscribers.wanted
         other_view = view is not None and view != member.view
@@ -243,7 +248,8 @@ class Room:
                 self.subscribers.catch_up(member, tag, delta, now)
         for utterance in self.attendance.unfinished():
             self.captioner.translate(utterance, self.subscribers.wanted, now)
-        for utterance in self.utterances.last(self._limited(most)):
+        # Newest first: of a full queue the newest utterances get the places.
+        for utterance in self.utterances.last(most):
             for lang in sorted(missing - utterance.captions.keys()):
                 self.captioner.backfill(utterance, lang, now)
         # A killed process had accepted these, so each caption has to end in some way.
@@ -301,6 +307,7 @@ class Room:
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
+        # Revisions of what is in flight are always accepted, or it could never end.
         if len(member.inflight) >= self.limits.inflight and not self.utterances.knows(say.id):
             raise ClientFault(
                 ErrorCode.BUSY,
@@ -337,6 +344,7 @@ class Room:
         """
         utterance = self.utterances.known(edit.id)
         self._check_owner(member, utterance, "correct")
+        # The next revision of the speaker would overwrite the correction.
         if not utterance.final:
             raise ClientFault(
                 ErrorCode.STALE,
@@ -346,6 +354,7 @@ class Room:
         if languages.same(lang, utterance.lang):
             utterance.text = text
             utterance.turn += 1
+            # Readers see the corrected original at once, its translations when they are made.
             self._publisher.original(utterance, now, Reply(member, edit.ref))
             self.captioner.revise(utterance, now)
             self._outcomes.settle(utterance, now)
@@ -380,6 +389,7 @@ class Room:
         for part in self.utterances.parts(retract.id):
             if part.retracted:
                 continue
+            # A `cancelled` tells clients that no text follows, and `retracted` that none is left.
             if not part.ended:
                 self.captioner.cancel(part, None, now)
             for caption in part.captions.values():
@@ -390,12 +400,7 @@ class Room:
     def change_settings(self, member: Member, change: Set, now: float) -> None:
         """Change the room's settings, and send everybody the new version."""
         context = self.translation_context
-        if change.context is not None:
-            context.topic = change.context
-        if change.glossary is not None:
-            context.glossary = Glossary(change.glossary)
-        if change.style is not None:
-            context.style = change.style or None
+        context.change(change)
         if change.speaker is not None:
             member.speaker = change.speaker or None
         if change.speaker:
@@ -485,14 +490,9 @@ class Room:
                 self._announce_at = now + self.limits.presence_s
                 self._timer.at(self._announce_at)
 
-    def _limited(self, most: int | None) -> int:
-        return self.limits.backfill if most is None else min(most, self.limits.backfill)
-
-    def _show_finished(
-        self, member: Member, new: dict[str, str], most: int | None, now: float
-    ) -> None:
+    def _show_finished(self, member: Member, new: dict[str, str], most: int, now: float) -> None:
         """Send final captions in ``new`` languages, as far back as the member's outbox has room."""
-        found = self.snapshots.finished(new, self._limited(most))
+        found = self.snapshots.finished(new, most)
         # By halves: each attempt encodes the events, which the next one need not do again.
         while found and not member.outbox.fits(found):
             del found[len(found) // 2 :]
