@@ -141,6 +141,7 @@ async def connect(
     # The query is kept for further sockets, and requests such as `want` change it.
     query = {"room": room, "role": role, "from": source, "to": ",".join(to) or None, "view": view}
     route = Route(url, query | {"speaker": speaker}, key, codec, answer_s, options)
+    # The first connection is not tried again: a wrong address or key should fail at once.
     transport = await route.dial({})
     tracker = RequestTracker(
         route, transport, answer_s, resume=resume, patience_s=patience_s, notice=notice

@@ -97,6 +97,7 @@ class AudioSender:
     async def _finish(self) -> None:
         while True:
             await self._changed()
+            # Its answer comes when all is heard; on a new socket it has to be asked for again.
             end = Audio(ref=self._tracker.ref(), codec=NONE)
             try:
                 await self._tracker.ask(AudioState, end, patient=True)

@@ -135,6 +135,7 @@ class ReconnectingConnection:
 
         The reading tasks continue until the close is answered, which may come behind many events.
         """
+        # The end that follows is wanted, so no other socket is opened.
         self._closing = True
         if self._stable is not None:
             self._stable.cancel()
@@ -178,6 +179,8 @@ class ReconnectingConnection:
             # The gateway sends missed events first, and only durable events can be missed.
             replayed = transport.replay > 0 and isinstance(event, DURABLE)
             if isinstance(event, Goaway) and self._resume:
+                # The old socket still works for what is in flight, while new text waits for the
+                # next one.
                 self.draining = True
                 self._redial()
             fresh = self._position.fresh(event)
@@ -230,10 +233,13 @@ class ReconnectingConnection:
                 wait = self._backoff.wait()
                 if self._since is not None:
                     lost = self._transport.loss()
+                    # Asked before the wait, so that a program is not kept waiting for nothing.
                     if self._impatient(wait):
                         self._end(lost)
                         return
                     self._notice(Disconnected(lost.code, lost.reason, wait))
+                # Also before the first attempt, since all clients of a restarted gateway try at
+                # once.
                 await asyncio.sleep(wait)
                 try:
                     transport = await self._route.dial(self._resume_query())

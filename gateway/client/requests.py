@@ -96,6 +96,7 @@ class RequestTracker:
                 if self.connection.lost is not None:
                     raise self.connection.lost
                 self._answers[ref] = answer
+                # Before it is sent: the socket may break in the middle of the write.
                 self._pending.add(ref, *requests)
                 await self.connection.send(*requests)
                 event = await answer
@@ -181,6 +182,7 @@ class RequestTracker:
         :param replayed: the event happened before this socket was opened
         """
         if fresh:
+            # An event that is sent again after a reconnect is passed on once.
             self._note(event)
             if self.watch is not None:
                 self.watch(event)

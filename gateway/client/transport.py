@@ -90,6 +90,7 @@ class Transport:
                 async with asyncio.timeout(CLOSE_S):
                     await self.socket.wait_closed()
             raise Refused(first, self.socket.close_code or 4400)
+        # Some other WebSocket server.
         if not isinstance(first, Welcome):
             raise ConnectionError(f"This is not a gateway: it began with {type(first).__name__}.")
         self.welcome = first
@@ -203,6 +204,7 @@ TYPES = frozenset(str(event.__struct_config__.tag) for event in EVENTS)
 
 def address(url: str, query: dict[str, str | None]) -> str:
     """Return the WebSocket URL with its query. Raises `ValueError` if ``url`` is not an address."""
+    # People type a host and a port.
     if "://" not in url:
         url = f"ws://{url}"
     # Port 0 cannot be connected to, and is a typical mistake with `--port 0`.

@@ -114,6 +114,7 @@ def decode(frame: str | bytes) -> ClientMessage:
     frame.
     """
     try:
+        # Whatever was negotiated: the kind of a frame tells its encoding.
         if isinstance(frame, bytes):
             return _from_msgpack(frame)
         # People type plain lines into tools such as wscat.

@@ -38,6 +38,7 @@ class Glossary:
         if self._sought is None:
             sought = ((_folded(term), term) for term in self.terms)
             self._sought = [(folded, term) for folded, term in sought if folded]
+        # Most rooms have no glossary, and folding reads the whole text.
         text = _folded(text) if self._sought else ""
         found = (term for folded, term in self._sought if folded in text and _begins(text, folded))
         pairs = ((term, _in_language(self.terms[term], lang)) for term in found)
@@ -111,6 +112,7 @@ def _begins(text: str, term: str) -> bool:
     all of them put spaces between words.
     """
     at = text.find(term)
+    # A digit or a cased letter on both sides means the middle of a word.
     while at > 0 and _in_word(text[at - 1]) and _in_word(text[at]):
         at = text.find(term, at + 1)
     return at >= 0

@@ -61,6 +61,7 @@ def normalise(tag: str) -> str:
 
     Raises `ClientFault` (``lang_unsupported``) if it is not a language.
     """
+    # Before the cache, so that no client fills it with long strings.
     tag = tag.strip()
     if not tag or len(tag) > MAX_TAG:
         raise _nonsense(tag)

@@ -55,6 +55,7 @@ class Page:
 
     def _add(self, raw: str, lines: bool) -> None:
         """Add a text. ``lines``: its line breaks are shown."""
+        # A price or a bullet needs no translation, and models change numbers.
         if not any(map(str.isalpha, html.unescape(raw))):
             self._markup[-1] += raw
             return
@@ -62,6 +63,7 @@ class Page:
         start = len(raw) - len(raw.lstrip(_SPACE))
         end = len(raw.rstrip(_SPACE))
         text = html.unescape(raw[start:end])
+        # The outer blanks are layout: a translation must not lose or gain them.
         self._markup[-1] += raw[:start]
         self.texts.append(text if lines else _BLANK.sub(" ", text))
         self._markup.append(raw[end:])
@@ -100,6 +102,7 @@ class _PageParser(HTMLParser):
         self._pre += tag == "pre"
         if self._kept is None and tag not in _VOID and (tag in KEPT or _untranslated(dict(attrs))):
             self._kept = tag
+        # The element ends with its own end tag, not with that of one inside it.
         self._open += tag == self._kept
 
     def handle_endtag(self, tag: str) -> None:

@@ -41,6 +41,7 @@ def direction(instruction: str) -> Direction:
         tag = tags.get(match["name"].casefold())
         if tag is not None:
             is_source = match["from"] is not None or match["to"] is not None
+            # A set: an instruction often names its target twice.
             (sources if is_source else targets).add(tag)
     return Direction(_only(sources), _only(targets - sources))
 

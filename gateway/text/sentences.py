@@ -95,6 +95,7 @@ def _ends(said: str, *, spaced: bool, then: str) -> bool:
     :param spaced: there is white space behind it
     :param then: the next character that is not white space
     """
+    # A full stop without a space behind it belongs to an address or a number.
     if not spaced:
         return said[-1] in _UNSPACED_ENDS
     # A sentence does not begin with a small letter, so the full stop belongs to an abbreviation.

@@ -40,6 +40,7 @@ class AudioBacklog:
 
     def begin(self) -> list[bytes]:
         """Begin audio on another socket, and return the pieces to send again."""
+        # The gateway counts seconds anew on each socket.
         self._begun = self._start
         self._ids.clear()
         return [piece for _, piece in self._pieces]

@@ -100,6 +100,7 @@ class Captions:
                     caption.draft = caption.draft if event.draft is None else event.draft
                     caption.gap = len(caption.stable) != event.n
             case Final():
+                # Whatever deltas were lost, this text is whole.
                 self._end((event.id, event.lang), event.rev, "final", event.text)
             case Failed():
                 self._end((event.id, event.lang), event.rev, "failed")

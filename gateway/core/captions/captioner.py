@@ -402,7 +402,7 @@ class Captioner:
     def _submit(
         self, job: Job, utterance: Utterance, caption: Caption, now: float, *, revises: bool = False
     ) -> None:
-        # Before it is submitted, because the scheduler may start it at once.
+        # Before it is submitted, so that no report about the job finds it unknown.
         self.jobs[job.id] = CaptionSink(self, utterance, caption, self._show, revises=revises)
         self._scheduler.submit(job, now)
 

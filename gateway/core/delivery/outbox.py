@@ -214,7 +214,6 @@ class Outbox:
         # Below a quarter of the bound nothing is shed, so most frames need not look.
         if 4 * self.bytes > self._limits.outbox_bytes:
             self._shed()
-        # Looked at here and not by a timer: a socket to which nothing is sent owes nothing.
         if self._overdue(now):
             self._counters.slow += 1
             # The close itself has to get through, so nothing waits before it.
@@ -267,7 +266,6 @@ class Outbox:
                 break
         self._frames += len(wires)
         self._sent += sum(map(_size, wires))
-        # What is taken is counted in bytes, and so the rest is known without a look at it.
         if taken < self.bytes:
             self._remove(taken)
             return wires

@@ -202,7 +202,7 @@ class SpeechStream:
                     msgspec.structs.replace(turn.shown, text="", words=(), final=True)
                 )
         self._turns.clear()
-        # The last text was withdrawn too, perhaps, and must not come back through a prompt.
+        # What a speaker withdraws must not come back through the prompt of the next job.
         self._said = ""
         return self._decide()
 
@@ -426,7 +426,7 @@ class SpeechStream:
         if place:
             cut = frames(hypotheses.settle(place))
         elif forced:
-            # No word was heard in all this audio, so it is given up, except for its end.
+            # No word ends early enough to cut behind it, so all of them are settled.
             cut = frames(until)
             hypotheses.skip(until)
         else:

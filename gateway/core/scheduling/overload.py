@@ -122,12 +122,14 @@ class OverloadMonitor:
         size, since, alone = self._running.pop(id)
         seconds = now - since
         self._made += 1
+        # The first measurements weigh most, later ones change the estimate slowly.
         self._known += alone
         if alone:
             self._pace += max(SLOW, 1 / self._known) * (seconds / size - self._pace)
         elif not self._known:  # no final was alone yet, so the fastest of the others have to do
             gap = seconds / size - self._pace
             self._pace += gap * (1.0 if not self._pace else QUICK if gap < 0 else QUICK / 10)
+        # The first final is all that is known.
         weight = QUICK if self._run else 1.0
         self._run += weight * (seconds - self._run)
         self._size += weight * (size - self._size)
@@ -148,6 +150,7 @@ class OverloadMonitor:
 
         :param oldest: seconds that the first of the waiting finals has waited
         """
+        # Called with every event, but a decision needs some finals.
         if now - self._polled < INTERVAL:
             return
         self._polled = now
@@ -158,6 +161,7 @@ class OverloadMonitor:
             asked + weight * (self._asked - asked),
             made + weight * (self._made - made),
         )
+        # A room in which nobody speaks leaves its slot to another.
         for room, (_, spoke) in list(self._slots.items()):
             if now - spoke > SLOT_S:
                 self.vacate(room)
@@ -203,6 +207,7 @@ class OverloadMonitor:
                 self.refused["queue" if full else "seat"] += 1
                 self._refused_at = now
                 return max(AT_LEAST, ahead) if full else self._wait
+        # Counted for the tenant that opened the room, whoever speaks in it now.
         if room not in self._slots:
             self._slots_held[tenant] += 1
         self._slots[room] = (self._slots.get(room, (tenant,))[0], now)
@@ -227,12 +232,14 @@ class OverloadMonitor:
     def _is_late(self, oldest: float) -> bool:
         """Tell whether finals take too long, and not only because many came at once."""
         idle = self._least == math.inf
+        # A single room waits for nobody but itself, which is no overload.
         if (idle and not oldest) or not self._run or len(self._slots) < 2:
             return False
         total = (oldest if idle else self._least) + self._run
         return total > self.soon and total > (1 + self.stretch) / 2 * self.alone
 
     def _enter(self, now: float) -> None:
+        # It came back soon, so the last hold was too short.
         if now - self._ended_at < 3 * self._hold:
             self._hold = min(2 * self._hold, HOLD[1])
         else:
@@ -251,6 +258,7 @@ class OverloadMonitor:
         if now - self._grown_at < 2 * CALM:  # the slot given back last was one too many
             self._wait = min(2 * self._wait, HOLD[1])
             self._grown_at = -math.inf
+        # At least a tenth goes, so that it helps, and at most six tenths at once.
         share = min(0.9, max(0.4, SPARE * made / asked))
         self._allowed = max(1, math.floor(share * min(self._allowed, max(1, len(self._slots)))))
         while len(self._slots) > self._allowed:

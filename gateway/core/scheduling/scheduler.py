@@ -94,6 +94,7 @@ class Shares:
 
         They would be due now if they came again, so nothing is lost.
         """
+        # Virtual time never goes back, or a party that was idle would be ahead of all others.
         now = self._now = max(self._now, self._due[key])
         self._due[key] += work
         self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
@@ -113,6 +114,7 @@ class JobTurns:
     def add(self, job: AnyJob) -> None:
         """Queue a job behind the others of its room."""
         rooms = self._waiting.get(job.tenant)
+        # A tenant without waiting jobs begins where the virtual time is now.
         if rooms is None:
             rooms = self._waiting[job.tenant] = {}
             self._rooms[job.tenant] = Shares()
@@ -165,6 +167,7 @@ class JobTurns:
         tenant = self._tenants.first(tenants)
         rooms = self._waiting[tenant]
         room = self._rooms[tenant].first(ready.get(tenant, rooms))
+        # The first one of the room, unless those before it wait for another engine.
         if fits is None:
             id = rooms[room].popleft()
         else:
@@ -184,6 +187,7 @@ class JobTurns:
         if not rooms:
             del self._waiting[tenant]
             del self._rooms[tenant]
+        # With nobody waiting there is nothing to be fair about.
         if not self._waiting:
             self._tenants = Shares()
 
@@ -271,6 +275,7 @@ class Scheduler:
         """
         if self.load.overloaded and priority is not Priority.FINAL:
             return False
+        # Old utterances must not take the places of what is said now.
         depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
         return all(
             place.queued + place.jobs <= depth + max(0, place.free)
@@ -288,10 +293,12 @@ class Scheduler:
         place = max(
             self._places(jobs, pairs), key=lambda place: place.finals / max(1, place.capacity)
         )
+        # Before the monitor is asked: a full queue is refused even without overload.
         if not self.admits(jobs, pairs=pairs):
             return self.load.full(place.queued, place.capacity, now)
         behind = self.load.overloaded and self._turns[Priority.FINAL].behind(room, jobs)
         free = place.free
+        # The last slot was kept free for a tenant that has none running.
         kept = 0 < free <= jobs and len(self._slots) > 1 and not self._slots.get(tenant)
         return self.load.admit(
             room, tenant, place.finals, place.capacity, now, behind=behind, kept=kept
@@ -348,6 +355,7 @@ class Scheduler:
 
     def submit(self, job: Job, now: float) -> None:
         """Queue a job. Nothing is refused here: the caller has called `admits` before."""
+        # The caller asks for `actions` once, after all jobs of a frame.
         self.due = True
         self.expect(job.tenant, now)
         self._waiting[job.id] = (job, now)
@@ -370,6 +378,7 @@ class Scheduler:
     def abort(self, job_id: str) -> JobStage | None:
         """Take a job back. Returns its stage, or None if it neither waits nor runs."""
         if job_id in self._waiting:
+            # The engine has not seen it, so nothing has to be stopped there.
             self._forget(self._waiting[job_id][0])
             return JobStage.QUEUED
         if job_id in self._running:
@@ -382,6 +391,7 @@ class Scheduler:
         """Note that the engine has begun a job."""
         job, since = self._running[job_id]
         if job.priority is Priority.FINAL:
+            # An engine with many slots is as quick with a few jobs as with one.
             alone = len(self._running) <= max(1, self.capacity // 8)
             size = job.steps * (BYTES + len(job.text.encode())) - BYTES
             self.load.begun(job_id, size, now - since, now, alone=alone)
@@ -397,6 +407,7 @@ class Scheduler:
         if ended is not None:
             self._slots[ended[0].tenant] -= 1
         self.load.dropped(job_id)
+        # It ended by itself before the stop was carried out.
         if self._stops:
             self._stops = [stop for stop in self._stops if stop.job_id != job_id]
 
@@ -413,6 +424,7 @@ class Scheduler:
         Removes and returns the partials that are not made while it does not.
         """
         silent = {t for t, expected in self._known.items() if now - expected > KNOWN_S}
+        # One whose jobs wait or run is not silent, however long it has said nothing.
         for tenant in silent - {job.tenant for job, _ in self._waiting.values()}:
             if not self._slots[tenant]:
                 del self._known[tenant], self._slots[tenant]
@@ -420,6 +432,7 @@ class Scheduler:
         self.load.poll(now - next(finals, now), now)
         if not self.load.overloaded:
             return []
+        # Their finals will say all of it again.
         spared = [self._waiting[id][0] for id in self._turns[Priority.PARTIAL]]
         for job in spared:
             self._forget(job)
@@ -450,6 +463,7 @@ class Scheduler:
         if not self._waiting or (free <= 0 and self.slots is None):
             return None
         among = None
+        # See `expect`: the last slot is for those who have the fewest.
         if free == 1 and len(self._slots) > 1:
             fewest = min(self._slots.values())
             among = {tenant for tenant, running in self._slots.items() if running == fewest}

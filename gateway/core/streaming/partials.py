@@ -146,6 +146,7 @@ class PartialPolicy:
             self._keys, self._witness, self._agreed, self._said = [], [], [], ""
         self._lang, self._size = lang, units.density(lang)
         keys, ends = units.keyed(text, spaced)
+        # Punctuation and capitals alone are no change.
         if keys == self._keys:
             self._times += 1
         else:
@@ -170,6 +171,7 @@ class PartialPolicy:
         called before. None means not before the next `offer`.
         """
         self._settle(now)
+        # The first translation of an utterance need not wait for one before it.
         free = now if self._taken is None else self._taken + self._pace.interval
         fresh = len(self._agreed) - units.common(self._agreed, self._admitted)
         if self._ripe(fresh):
@@ -212,6 +214,7 @@ class PartialPolicy:
         """
         if not self._agreed:
             return False
+        # The speaker pauses, so even one new word is worth a translation.
         if self._stalled:
             return fresh > 0 or self.diverged
         if not (_begins(self._agreed, self._keys) or _begins(self._keys, self._agreed)):

@@ -76,6 +76,7 @@ class Agreement:
     def add(self, text: str, ids: tuple[int, ...] = ()) -> str:
         """Add a complete hypothesis and return the text that it commits in addition."""
         now = units.split(text, self._spaced)
+        # Fewer hypotheses than the rule asks for agree on nothing.
         enough = len(self._last) == self._last.maxlen
         agreed = min(units.common(old, now) for old in self._last) if enough else 0
         self._last.append(now)

@@ -59,6 +59,7 @@ class Utterances:
         self._last_ord += 1
         id = speech.name(self.by_id)
         part = self.by_id[id] = Utterance(id, self._last_ord, speech.author, now)
+        # Clients know all parts by the id of the first.
         part.root = speech.id
         speech.parts.append(part)
         self._forget()
@@ -112,6 +113,7 @@ class Utterances:
         """
         pairs: list[tuple[str, str]] = []
         for earlier in self.last(NEAR):
+            # A backfilled utterance is not told what was said after it.
             if earlier.ord >= utterance.ord:
                 continue
             old = utterance.began - earlier.at > self._limits.context_s

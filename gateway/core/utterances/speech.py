@@ -103,6 +103,7 @@ class Speech:
         if at is None:
             return None
         keys, _ = units.keyed(agreed[:at], units.spaced(lang))
+        # Remembered as keys, because later revisions may spell these words differently.
         self._consumed += keys
         self._pauses.drop(len(keys))
         self.policy = self.policy.rest(len(keys))

@@ -174,6 +174,7 @@ class Caption:
     def start(self, now: float) -> None:
         """Note that the engine was given the job."""
         self._move(CaptionEvent.START)
+        # A caption that is made again has waited for its first job only.
         self._started_at = self._started_at or now
 
     def feed(self, chunk: Chunk, now: float) -> Delta | None:
@@ -193,6 +194,7 @@ class Caption:
             return Delta(
                 id=self.id, rev=self.rev, lang=self.lang, add=add, n=len(text), speaker=speaker
             )
+        # The job was begun again, by a guard or by another engine.
         if chunk.reset:
             self._hypothesis, self._ids, self.flags = self._base, (), ()
         self._hypothesis += add
@@ -206,6 +208,7 @@ class Caption:
     def finish_partial(self) -> Delta | None:
         """Commit what the ended job of a partial revision agrees on; return what changes."""
         assert self.state is CaptionState.RUNNING and self.partial, repr(self)
+        # Text that the new source confirms stays, so that readers see no flicker.
         reset = not self._source_kept and not self._hypothesis.startswith(self.stable)
         if reset:
             self.stable = self.draft = ""
@@ -213,6 +216,7 @@ class Caption:
             self._agreement.commit(self.stable)
         self._source_kept = True
         self._end_job(CaptionEvent.RELEASE)
+        # A hypothesis counts once it is whole: half of one always seems to disagree.
         add = self._agreement.add(self._hypothesis, self._ids)
         return self._show(add, self._agreement.visible(self._hypothesis), reset=reset)
 
