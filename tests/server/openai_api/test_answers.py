@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ClientFault, EngineFault, ErrorCode
-from gateway.server.openai_api.answers import ChatAnswer, ResponsesAnswer, error, model, models
+from gateway.server.openai_api.answers import (
+    ChatAnswer,
+    Json,
+    ResponsesAnswer,
+    error,
+    model,
+    models,
+)
 
 types = pytest.importorskip("openai.types")
 
@@ -63,3 +70,61 @@ def test_there_is_a_model_for_each_language() -> None:
     listed = models(["de", "pt-BR"])
     assert [row["id"] for row in listed] == ["translate", "translate-de", "translate-pt-BR"]
     assert types.Model.model_validate(model("translate"), strict=True).object == "model"
+
+
+def test_a_chat_completion_has_the_fields_of_openais_reference() -> None:
+    answer = ChatAnswer("1", 7, "m")
+    choice: Json = {"index": 0, "logprobs": None}
+    body = {"id": "chatcmpl-1", "created": 7, "model": "m"}
+    message = {"role": "assistant", "content": "Hallo", "refusal": None}
+    whole = [{**choice, "message": message, "finish_reason": "stop"}]
+    assert answer.whole("Hallo") == {**body, "object": "chat.completion", "choices": whole}
+    first = [{**choice, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]
+    assert answer.begin() == [{**body, "object": "chat.completion.chunk", "choices": first}]
+
+
+def test_the_events_of_a_response_are_those_of_openais_reference_in_their_order() -> None:
+    answer = ResponsesAnswer("1", 7, "m")
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    empty: Json = {"type": "output_text", "text": "", "annotations": []}
+    full = {**empty, "text": "Hallo"}
+    item = {"id": "msg_1", "type": "message", "role": "assistant"}
+    response = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 7,
+        "error": None,
+        "incomplete_details": None,
+        "model": "m",
+        "parallel_tool_calls": False,
+        "tool_choice": "none",
+        "tools": [],
+        "store": False,
+    }
+    begun = {**response, "status": "in_progress", "output": []}
+    opened = {**item, "status": "in_progress", "content": []}
+    closed = {**item, "status": "completed", "content": [full]}
+    ended = {**response, "status": "completed", "output": [closed]}
+    expected: list[Json] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+        {"type": "response.output_item.added", "output_index": 0, "item": opened},
+        {"type": "response.content_part.added", **place, "part": empty},
+        {"type": "response.output_text.delta", **place, "delta": "Hallo", "logprobs": []},
+        {"type": "response.output_text.done", **place, "text": "Hallo", "logprobs": []},
+        {"type": "response.content_part.done", **place, "part": full},
+        {"type": "response.output_item.done", "output_index": 0, "item": closed},
+        {"type": "response.completed", "response": ended},
+    ]
+    events = [*answer.begin(), answer.add("Hallo"), *answer.end("Hallo")]
+    assert events == [{**event, "sequence_number": n} for n, event in enumerate(expected)]
+
+
+def test_a_failed_response_has_no_output() -> None:
+    failed = ResponsesAnswer("1", 7, "m").fail(EngineFault("The engine is gone."))["response"]
+    assert (failed["status"], failed["output"], failed["id"]) == ("failed", [], "resp_1")
+
+
+def test_a_model_is_owned_by_the_gateway() -> None:
+    row = {"id": "translate", "object": "model", "created": 0, "owned_by": "caption-gateway"}
+    assert model("translate") == row

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.errors import ClientFault
+from gateway.errors import ClientFault, ErrorCode
 from gateway.server.openai_api.requests import (
     ChatRequest,
     ResponsesRequest,
@@ -96,7 +96,8 @@ def test_what_cannot_be_a_translation_is_refused_with_a_hint(
 ) -> None:
     with pytest.raises(ClientFault) as refused:
         request_.wanted()
-    assert refused.value.hint
+    assert refused.value.hint and refused.value.code is ErrorCode.BAD_FRAME
+    assert str(refused.value).endswith(".")
 
 
 def test_harmless_fields_of_openai_are_accepted() -> None:
