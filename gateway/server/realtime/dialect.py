@@ -195,9 +195,13 @@ class GrowingText:
         return added
 
     def finish(self, text: str) -> str:
-        """Return what is missing from the final text: all behind the part that both begin with."""
+        """Return what is missing from the final text.
+
+        If that has changed what was sent, it is all behind the words that both begin with.
+        """
+        # Compared by characters first: of "uns" and "uns." only the full stop is missing.
+        if text.startswith(self._sent):
+            return text[len(self._sent) :]
         sent, whole = (units.split(one, self._spaced) for one in (self._sent, text))
         rest = "".join(whole[units.common(sent, whole) :])
-        if rest and self._sent and not text.startswith(self._sent) and self._spaced:
-            rest = " " + rest.lstrip()
-        return rest
+        return " " + rest.lstrip() if rest and self._spaced else rest

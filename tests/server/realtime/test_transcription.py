@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.audio import Audio
 from gateway.protocol.messages import Ack, AskStats, Cancel, Cancelled, Error, Set
 from gateway.server.realtime.dialect import ServerEvent
 from gateway.server.realtime.transcription import TranscriptionDialect
-from tests.server.realtime.talk import PIECE, Peer, ended, heard, stats
+from tests.server.realtime.talk import PIECE, Peer, ended, heard, stats, welcome
 
 APPEND, COMMIT, CLEAR = (f"input_audio_buffer.{name}" for name in ("append", "commit", "clear"))
 ITEM = "conversation.item.input_audio_transcription"
@@ -42,12 +43,18 @@ def deltas(events: list[ServerEvent]) -> list[str]:
 def test_a_session_is_created_with_server_side_turn_detection_and_24_khz() -> None:
     created = peer({"model": "m", "intent": "transcription"}).created
     assert created["type"] == "session.created"
-    told = created["session"]
-    assert (told["id"], told["type"]) == ("sess_s1", "transcription")
-    assert told["audio"]["input"] == {
-        "format": {"type": "audio/pcm", "rate": 24_000},
-        "transcription": {"model": "m"},
-        "turn_detection": {"type": "server_vad"},
+    assert created["session"] == {
+        "id": "sess_s1",
+        "object": "realtime.transcription_session",
+        "type": "transcription",
+        "expires_at": 253_402_300_799,  # never
+        "audio": {
+            "input": {
+                "format": {"type": "audio/pcm", "rate": 24_000},
+                "transcription": {"model": "m"},
+                "turn_detection": {"type": "server_vad"},
+            }
+        },
     }
 
 
@@ -63,6 +70,11 @@ def test_the_first_piece_of_audio_begins_audio() -> None:
     assert (begun.codec, begun.rate, begun.from_) == ("pcm_s16le", 24_000, None)
     assert piece == b"\x01\x02" * 240
     assert client.send(APPEND, audio=PIECE) == [piece]
+
+
+def test_the_query_may_name_the_language_that_is_spoken() -> None:
+    begun, _ = peer({"from": "de"}).send(APPEND, audio=PIECE)
+    assert isinstance(begun, Audio) and begun.from_ == "de"
 
 
 def test_half_a_sample_waits_for_its_other_half() -> None:
@@ -133,6 +145,7 @@ def test_a_refused_update_is_answered_by_one_error_that_names_the_event() -> Non
         code="lang_unsupported", fatal=False, retry=False, msg="No.", hint="Try en.", ref=begun.ref
     )
     (told,) = client.told(refused)
+    assert told["type"] == "error"
     assert told["error"] == {
         "type": "invalid_request_error",
         "code": "lang_unsupported",
@@ -219,6 +232,17 @@ def test_a_commit_ends_the_audio_and_the_next_piece_continues_its_clock() -> Non
     assert isinstance(begun, Audio) and begun.t0 == 0.01
 
 
+def test_the_clock_of_the_audio_counts_all_pieces_and_no_half_sample_of_the_one_before() -> None:
+    client = peer()
+    for _ in range(3):
+        client.send(APPEND, audio=PIECE)
+    client.send(APPEND, audio="AQID")  # a sample and a half
+    client.ask(COMMIT)
+    begun, piece = client.send(APPEND, audio=PIECE)
+    assert isinstance(begun, Audio) and begun.t0 == pytest.approx(0.03, abs=0.001)
+    assert piece == b"\x01\x02" * 240
+
+
 def test_without_turn_detection_all_until_a_commit_is_one_item() -> None:
     client = manual()
     assert deltas(client.told(heard("Good morning.", final=True))) == ["Good morning."]
@@ -281,10 +305,12 @@ def test_clear_before_anything_was_heard_cancels_nothing() -> None:
 def test_a_text_that_the_room_refused_is_a_failed_item_and_no_end_of_the_session() -> None:
     client = peer()
     client.told(heard("Yes.", final=True))
-    busy = Error(code="busy", fatal=False, retry=True, id="s1-1", msg="Too many.")
+    busy = Error(code="busy", fatal=False, retry=True, id="s1-1", msg="Too many.", hint="Wait.")
     (failed,) = client.told(busy)
     assert failed["type"] == f"{ITEM}.failed"
-    assert (failed["item_id"], failed["error"]["type"]) == ("item_1", "server_error")
+    place = {"item_id": "item_1", "content_index": 0}
+    why = {"type": "server_error", "code": "busy", "message": "Too many. Wait.", "param": None}
+    assert failed == {"type": f"{ITEM}.failed", **place, "error": {**why, "event_id": None}}
 
 
 def test_a_frame_over_the_rate_is_an_error_about_the_oldest_request() -> None:
@@ -352,3 +378,51 @@ def test_the_messages_of_jitsis_transcriber_proxy_are_understood() -> None:
     assert completed["transcript"] == "We meet on Monday."
     assert client.ask(COMMIT) == [], "an idle speaker is committed once more"
     assert client.refused is None
+
+
+@pytest.mark.parametrize("type", [COMMIT, CLEAR])
+def test_an_error_about_the_end_of_audio_names_the_event_that_asked_for_it(type: str) -> None:
+    client = peer()
+    (end,) = client.send(type, event_id="mine")
+    assert isinstance(end, AskStats)
+    refused = Error(code="rate", fatal=False, retry=True, msg="Too many frames.", ref=end.ref)
+    (told,) = client.told(refused)
+    assert (told["error"]["event_id"], told["error"]["message"]) == ("mine", "Too many frames.")
+
+
+def test_an_update_that_fails_does_not_end_audio_that_is_going_on() -> None:
+    client = peer()
+    begun, piece = client.send(APPEND, audio=PIECE)
+    (asked,) = client.send("session.update", session=session())
+    assert isinstance(begun, Audio) and isinstance(asked, AskStats)
+    client.told(Error(code="busy", fatal=False, retry=True, msg="No.", ref=asked.ref))
+    assert client.send(APPEND, audio=PIECE) == [piece]
+    client.told(Error(code="busy", fatal=False, retry=True, msg="No.", ref=begun.ref))
+    assert isinstance(client.send(APPEND, audio=PIECE)[0], Audio), "its begin was refused"
+
+
+def test_a_change_of_topic_is_answered_with_the_update_that_asked_for_it() -> None:
+    client = peer()
+    client.send(APPEND, audio=PIECE)
+    wish = session(transcription={"prompt": "Weekly sync"})
+    told, asked = client.send("session.update", session=wish)
+    assert isinstance(told, Set) and isinstance(asked, AskStats)
+    assert told.ref == asked.ref is not None
+
+
+def test_events_are_numbered_and_requests_have_names_of_their_own() -> None:
+    dialect = TranscriptionDialect({})
+    fault = ClientFault(ErrorCode.BAD_FRAME, "No.", "Do this.")
+    events = [*dialect.events(welcome()), *(dialect.refusal(fault, "{}") for _ in range(2))]
+    assert [event["event_id"] for event in events] == ["event_1", "event_2", "event_3"]
+    assert events[-1]["error"]["message"] == "No. Do this."
+    client = peer()
+    refs = [client.send(COMMIT)[0].ref for _ in range(3)]  # type: ignore[union-attr]
+    assert len(set(refs)) == 3
+
+
+def test_every_item_has_an_id_and_every_text_its_place() -> None:
+    client = peer()
+    for number in (1, 2, 3):
+        (_, text, *_) = client.told(heard("Yes.", final=True, id=f"s1-{number}"))
+        assert (text["item_id"], text["content_index"]) == (f"item_{number}", 0)

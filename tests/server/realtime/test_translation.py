@@ -70,16 +70,25 @@ def texts(events: list[ServerEvent]) -> list[str]:
 
 
 def test_a_session_says_into_which_language_it_translates() -> None:
-    told = peer(model="m").created["session"]
-    assert (told["type"], told["model"], told["audio"]["output"]) == (
-        "translation",
-        "m",
-        {"language": "de"},
-    )
+    client = peer(model="m")
+    described = {
+        "id": "sess_s1",
+        "type": "translation",
+        "model": "m",
+        "expires_at": 253_402_300_799,  # never
+        "audio": {"input": {"transcription": None}, "output": {"language": "de"}},
+    }
+    assert client.created["session"] == described
+    wish = session(transcription={"model": "n", "language": "en"})
+    (updated,) = client.ask("session.update", session=wish)
+    assert updated["session"]["audio"]["input"]["transcription"]["language"] == "en"
+    assert peer().created["session"]["model"] == ""
 
 
 def test_the_query_may_name_one_language_and_drafts_are_not_read() -> None:
-    assert TranslationDialect({"to": "de,fr"}).query == {"to": "de", "view": "stable"}
+    query = TranslationDialect({"to": "de,fr", "room": "r", "speaker": "Ann"}).query
+    assert query == {"room": "r", "speaker": "Ann", "to": "de", "view": "stable"}
+    assert TranslationDialect({}).query["to"] == ""
 
 
 @pytest.mark.parametrize("to", ["", "x" * 99])
@@ -152,6 +161,24 @@ def test_a_final_that_contradicts_what_was_sent_continues_after_what_both_begin_
     client = listening()
     client.told(delta("Wir treffen uns"))
     assert texts(client.told(final("Wir sehen uns."))) == [" sehen uns."]
+    client = listening()
+    client.told(delta("Guten"))
+    assert texts(client.told(final("Gute Nacht."))) == [" Gute Nacht."], "a word of its own"
+
+
+def test_a_mark_behind_the_last_word_is_appended_without_the_word() -> None:
+    client = listening()
+    client.told(delta("Wir treffen uns"))
+    assert texts(client.told(final("Wir treffen uns, wenn es geht."))) == [", wenn es geht."]
+
+
+def test_text_that_comes_in_several_pieces_waits_as_a_whole_and_is_sent_once() -> None:
+    client = listening("s1-1", "s1-2")
+    client.told(source("s1-1"))
+    client.told(delta("Wir", "s1-2"))
+    client.told(delta(" treffen", "s1-2"))
+    client.told(final("Wir treffen uns.", "s1-2"))
+    assert texts(client.told(final("Ja.", "s1-1"))) == ["Ja.", " Wir treffen uns."]
 
 
 def test_captions_come_in_the_order_in_which_they_were_said() -> None:
@@ -238,3 +265,38 @@ def test_an_event_of_the_other_socket_is_refused() -> None:
     assert client.send("input_audio_buffer.commit") == []
     assert client.refused is not None
     assert client.refused["error"]["code"] == "unknown_type"
+
+
+def test_an_update_of_the_languages_of_input_alone_changes_only_the_audio() -> None:
+    client = peer()
+    client.send(APPEND, audio=PIECE)
+    wish = session(transcription={"model": "m", "language": "en"})
+    begun, asked = client.send("session.update", session=wish)
+    assert isinstance(begun, Audio) and isinstance(asked, AskStats)
+    assert (begun.from_, begun.ref) == ("en", asked.ref)
+    (asked,) = client.send("session.update", session=session(transcription=None))
+    assert isinstance(asked, AskStats)
+
+
+def test_a_client_without_a_language_keeps_none_if_the_first_one_is_refused() -> None:
+    client = peer("")
+    want, *_ = client.send("session.update", session=session("ja"))
+    assert isinstance(want, Want)
+    client.told(Error(code="lang_unsupported", fatal=False, retry=False, msg="No.", ref=want.ref))
+    client.told(heard("x", final=True))
+    assert client.told(final("x")) == []
+
+
+def test_an_error_about_the_close_names_its_event() -> None:
+    client = peer()
+    (bye,) = client.send("session.close", event_id="mine")
+    assert isinstance(bye, Bye)
+    refused = Error(code="rate", fatal=False, retry=True, msg="Too many frames.")
+    assert client.told(refused)[0]["error"]["event_id"] == "mine"
+
+
+def test_the_close_is_confirmed_without_a_session() -> None:
+    client = peer()
+    (bye,) = client.send("session.close")
+    assert isinstance(bye, Bye)
+    assert client.told(stats(bye.ref)) == [{"type": "session.closed"}]
