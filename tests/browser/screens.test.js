@@ -82,6 +82,19 @@ for (const phone of [false, true]) {
     await page.waitForFunction(() => !document.querySelector("#column-heads .turn").textContent);
     assert.equal(await name.getAttribute("aria-hidden"), "true", "each row names its speaker to screen readers");
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
+    if (phone) return;
+    await page.click("#present");
+    await page.waitForFunction(() => document.querySelector("#column-heads .turn").textContent === "Nora");
+    await page.waitForFunction(() => getComputedStyle(document.querySelector(".bar")).opacity === "0");
+    await picture(page, "long-turn-presented");
+    const [box, heads] = [await name.boundingBox(), await page.locator("#column-heads").boundingBox()];
+    assert.ok(box.y >= 0 && box.height > 20 && heads.height < 80, JSON.stringify([box, heads]));
+    // Just after a new layout the page still follows the newest caption.
+    await page.waitForFunction(() => {
+      document.querySelector("#reader").scrollTop = 0;
+      return !document.querySelector("#column-heads .turn").textContent;
+    });
+    assert.equal(await page.locator("#column-heads").isVisible(), false);
   });
 
   test(`the line that is being spoken has a marker, and clock times are shown on demand, ${look}`, async () => {

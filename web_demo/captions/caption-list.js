@@ -10,8 +10,9 @@ import { inRoomOrder } from "../../clients/js/captions.js";
 
 const NAME_PX = 12; // of a name, this much is enough to count as out of sight
 const MAX_DRAWN = 60; // newest rows, which are always laid out: more than fit on a screen
+const FEW = 8; // rows: with fewer of them the list is short
 const MAX_ANNOUNCEMENTS = 5; // finished captions kept for screen readers
-const TELEPHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: names do not stick beside their row there
+const TELEPHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: a name stands above its row there
 const HUES = [264, 25, 155, 320, 75, 205, 350, 115]; // degrees; speakers get them in the order in which they come
 
 /** The rows of all captions, one per utterance. */
@@ -97,11 +98,17 @@ export class CaptionList {
       else this.#list.insertBefore(row.node, place);
       previous = utterance;
     }
+    this.#list.toggleAttribute("data-short", utterances.length < FEW || this.#isShort);
     // All heights are read before any is written: the browser computes the layout once.
     const growing = changed.filter((row) => row.growing);
     const heights = growing.map((row) => row.measureHeight());
     growing.forEach((row, i) => row.reserveHeight(heights[i]));
     return [changed, added];
+  }
+
+  /** True while a list that was short has not scrolled its first row away by a whole screen. */
+  get #isShort() {
+    return this.#list.hasAttribute("data-short") && this.#list.firstElementChild.getBoundingClientRect().bottom > -innerHeight;
   }
 
   /** The last caption of the last row: on telephones the captions of a row stand below each other. */
@@ -113,6 +120,7 @@ export class CaptionList {
   releaseHeights() {
     for (const row of this.#rows.values()) row.releaseHeight();
     this.#autoscroll.onRelayout();
+    this.#findTurnSoon();
   }
 
   /** Show the row of an utterance in the middle of the screen, and give it the focus. */
@@ -154,8 +162,9 @@ export class CaptionList {
     }
     const row = this.#rows.get(rows[first]?.dataset.key);
     const speaker = row?.utterance.speaker;
+    const isAbove = TELEPHONE.matches || document.body.hasAttribute("data-presenting"); // the name, not beside the row
     const named = row?.node.hasAttribute("data-new-speaker")
-      && !(TELEPHONE.matches && row.node.getBoundingClientRect().top < top - NAME_PX);
+      && !(isAbove && row.node.getBoundingClientRect().top < top - NAME_PX);
     this.#onTurn(speaker && !named ? speaker : "", this.#hueOf(speaker));
   }
 
