@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -19,8 +20,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from websockets.asyncio.server import ServerConnection, serve
 
 from benchmarks.ports import free_port
+from gateway.client import connect
 from gateway.settings.catalogue import OutputTable
 from tests.support.live import running, until
 from tests.support.talk import talk
@@ -144,6 +147,61 @@ async def test_the_matrix_bot_translates_what_others_write() -> None:
     server.should_exit = True
     await serving
     assert sent == [{"msgtype": "m.notice", "body": "[fr] Guten Morgen zusammen"}]
+
+
+class Obs:
+    """OBS as its protocol obs-websocket 5 has it: a password, and requests with answers.
+
+    ``shown`` are the captions that it wrote into the stream; ``streams`` is whether it does.
+    """
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.streams = False
+        self.asked = 0
+
+    async def serve(self, socket: ServerConnection) -> None:
+        challenge = {"challenge": "c", "salt": "s"}
+        hello = {"rpcVersion": 1, "obsWebSocketVersion": "5.1.0", "authentication": challenge}
+        await socket.send(json.dumps({"op": 0, "d": hello}))
+        identify = json.loads(await socket.recv())
+        assert identify["d"]["authentication"] == _hashed(_hashed("password" + "s") + "c")
+        await socket.send(json.dumps({"op": 2, "d": {"negotiatedRpcVersion": 1}}))
+        async for frame in socket:
+            asked = json.loads(frame)["d"]
+            if asked["requestType"] == "SendStreamCaption":
+                self.shown.append(asked["requestData"]["captionText"])
+            self.asked += 1
+            answer = {key: asked[key] for key in ("requestType", "requestId")}
+            answer["requestStatus"] = {"result": True, "code": 100}
+            answer["responseData"] = {"outputActive": self.streams}
+            await socket.send(json.dumps({"op": 7, "d": answer}))
+
+
+def _hashed(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+async def test_obs_writes_finished_captions_into_its_stream_in_parts_that_fit() -> None:
+    obs = Obs()
+    long = "we meet again on Thursday at nine when all of you have read the numbers " * 2
+    async with running() as live, serve(obs.serve, "127.0.0.1", 0) as server:
+        port = str(server.sockets[0].getsockname()[1])
+        environ = {"OBS_PORT": port, "OBS_PASSWORD": "password", "ROOM": "meeting", "TO": "de"}
+        async with (
+            started("obs_captions.py", GATEWAY=live.ws, **environ),
+            connect(live.ws, room="meeting", source="en", to=["de"]) as client,
+        ):
+            await until(lambda: len(live.hub.rooms["meeting"].subscribers.members) == 2)
+            await client.say("before the stream")
+            await until(lambda: obs.asked == 1)
+            obs.streams = True
+            await client.say("good morning")
+            await client.say(long.strip())
+            await until(lambda: len(obs.shown) == 3)
+    assert obs.shown[0] == "[de] good morning"
+    assert " ".join(obs.shown[1:]) == f"[de] {long.strip()}"
+    assert all(len(part) <= 128 for part in obs.shown)
 
 
 async def test_the_bridge_sends_what_a_recogniser_hears() -> None:
