@@ -14,7 +14,10 @@ import caption_gateway
 import gateway.client
 
 ROOT = Path(caption_gateway.__file__).parents[1]
-MODULES = ("caption_gateway", *(f"caption_gateway.{m}" for m in ("engines", "messages", "testing")))
+MODULES = (
+    "caption_gateway",
+    *(f"caption_gateway.{m}" for m in ("engines", "messages", "testing", "transcripts")),
+)
 
 
 def run(code: str, *, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:

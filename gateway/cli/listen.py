@@ -27,16 +27,13 @@ from gateway.core.history.event_log import LogEntry
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.messages import Error, Failed, Final, ServerMessage, Source
 from gateway.text import languages
-from gateway.transcripts import formats
+from gateway.transcripts.text_formats import text_formats
 from gateway.transcripts.transcript import Transcript
 
 RATE = 16_000  # samples per second that are sent, which are those that recognisers read
 READ = RATE // 10 * 2  # bytes that are read from ffmpeg at once: a tenth of a second
 PARTING_S = 120.0  # seconds to wait at the end for captions that are in flight
 BAR = 30  # characters of the progress bar
-SAVED = {".vtt": formats.vtt, ".srt": formats.srt, ".txt": formats.txt}
-"""Functions that write subtitles, by the end of the file's name."""
-
 MICROPHONE = {"darwin": "ffmpeg -f avfoundation -i :0", "win32": 'ffmpeg -f dshow -i audio="NAME"'}
 """Commands that record the microphone, by platform."""
 
@@ -97,11 +94,13 @@ def _writer(file: Path) -> Callable[..., str]:
     Raises `ValueError` for an unknown one, and for a file in a directory that does not exist: it is
     written after the whole sound was heard.
     """
-    if file.suffix not in SAVED:
-        raise ValueError(f"{file} cannot be saved: a name ends in .vtt, .srt or .txt.")
+    format = text_formats().get(file.suffix.removeprefix("."))
+    if format is None:
+        *most, last = (f".{name}" for name in text_formats())
+        raise ValueError(f"{file} cannot be saved: a name ends in {', '.join(most)} or {last}.")
     if not file.parent.is_dir():
         raise ValueError(f"{file} cannot be saved: there is no directory {file.parent}.")
-    return SAVED[file.suffix]
+    return format.write
 
 
 async def _listen(args: argparse.Namespace, to: Iterable[str], listener: SpeechScreen) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -18,17 +19,20 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.auth.permissions import Role
 from gateway.core.history.event_log import EventLog, LogEntry
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, ErrorCode, redacted
 from gateway.protocol.handshake import is_room_name
 from gateway.server.routes.api import allowed, no_room
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 from gateway.transcripts import formats
 from gateway.transcripts.formats import Format, Title
+from gateway.transcripts.text_formats import text_formats
 from gateway.transcripts.transcript import Transcript
 
+log = logging.getLogger("gateway.transcripts")
+
 LANGUAGES_SHOWN = 2
-"""Most languages in one VTT, SRT or TXT file: a cue has two lines."""
+"""Most languages in one file of text: a cue has two lines."""
 WAITING = 32
 """Most different transcripts that wait to be written; more are refused (``busy``). One is written
 at a time. A full log takes about a second, in which all captions come some milliseconds late."""
@@ -40,22 +44,15 @@ SEND_S = 120.0
 CHUNK = 65_536
 """Bytes of a transcript that are passed to a connection at once."""
 
-WRITERS = {Format.VTT: formats.vtt, Format.SRT: formats.srt, Format.TXT: formats.txt}
-MEDIA_TYPES: Mapping[Format, str] = {
-    Format.VTT: "text/vtt; charset=utf-8",
-    Format.SRT: "application/x-subrip; charset=utf-8",
-    Format.TXT: "text/plain; charset=utf-8",
-    Format.JSON: "application/json",
-}
-
 
 class TranscriptRequest(NamedTuple):
     """The transcript that a request asks for.
 
+    ``format``: name of a text format, or ``json``
     ``original``: whether what was said stands beside the translation
     """
 
-    format: Format
+    format: str
     langs: tuple[str, ...]
     original: bool
 
@@ -67,7 +64,7 @@ class TranscriptRequest(NamedTuple):
     def file(self, room: str) -> str:
         """Return a name for the file. Media players read the language from it."""
         langs = "+".join((*(("original",) if self.original else ()), *self.langs))
-        return ".".join(filter(None, (room, langs, self.format.value)))
+        return ".".join(filter(None, (room, langs, self.format)))
 
 
 class TranscriptWriter:
@@ -162,7 +159,7 @@ async def transcript(request: Request) -> Response:
     headers = {
         "cache-control": "no-store",
         "content-disposition": f'inline; filename="{asked.file(room)}"',
-        "content-type": MEDIA_TYPES[asked.format],
+        "content-type": _media_type(asked.format),
     }
     return TranscriptResponse(writer, body, headers)
 
@@ -198,8 +195,8 @@ def read_request(request: Request, limit: int) -> TranscriptRequest:
     :param limit: most languages in JSON
     """
     name = request.path_params["format"]
-    if name not in Format.__members__.values():
-        known = ", ".join(Format)
+    if name != Format.JSON and name not in text_formats():
+        known = ", ".join(dict.fromkeys((*Format, *text_formats())))
         raise ClientFault(
             ErrorCode.BAD_FRAME, f"{name[:32]!r} is not a format.", f"There are: {known}."
         )
@@ -213,24 +210,34 @@ def read_request(request: Request, limit: int) -> TranscriptRequest:
             "A bilingual transcript needs a language beside the original.",
             "Add lang=, such as ?lang=de&bilingual=1.",
         )
-    asked = TranscriptRequest(Format(name), langs, original)
+    asked = TranscriptRequest(name, langs, original)
     # JSON has a list for each utterance; the other formats show the languages one above the other.
-    is_json = asked.format is Format.JSON
+    is_json = asked.format == Format.JSON
     shown, most = (langs, limit) if is_json else (asked.choice, LANGUAGES_SHOWN)
     if len(shown) > most:
         raise ClientFault(
             ErrorCode.TOO_MANY_TARGETS,
-            f"{len(shown)} languages were asked for; {asked.format.value} takes {most}.",
+            f"{len(shown)} languages were asked for; {asked.format} takes {most}.",
             "Ask for json, or for each by itself.",
         )
     return asked
 
 
-def _write(asked: TranscriptRequest, title: Title, log: list[LogEntry]) -> bytes:
-    whole = Transcript.of(log)
-    if asked.format is Format.JSON:
+def _media_type(format: str) -> str:
+    return "application/json" if format == Format.JSON else text_formats()[format].media_type
+
+
+def _write(asked: TranscriptRequest, title: Title, kept: list[LogEntry]) -> bytes:
+    whole = Transcript.of(kept)
+    if asked.format == Format.JSON:
         return formats.json(whole, title, asked.langs)
-    return WRITERS[asked.format](whole, asked.choice).encode()
+    try:
+        return text_formats()[asked.format].write(whole, asked.choice).encode()
+    except Exception as exc:  # of another package, whose message may quote the meeting
+        log.error("the format %s has failed", asked.format, exc_info=redacted(exc))
+        raise ClientFault(
+            ErrorCode.INTERNAL, f"The format {asked.format} has failed; it was logged."
+        ) from None
 
 
 async def forget(request: Request) -> Response:
