@@ -11,8 +11,8 @@ import textwrap
 
 import obsws_python
 
-from gateway.client import connect
-from gateway.protocol.messages import Final
+from caption_gateway import connect
+from caption_gateway.messages import Final
 
 TO = os.environ.get("TO", "en")
 COLUMNS, ROWS = 32, 4
