@@ -27,8 +27,10 @@ clauses. A wrong cut breaks a line, but loses no word.
 from __future__ import annotations
 
 import re
+import tomllib
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
+from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -74,12 +76,10 @@ class ClausePatterns(NamedTuple):
     """Words that belong to the next one, such as articles, so that no caption ends in them."""
 
 
-def _clauses(lead: str, sure: str, likely: str, binding: str = "") -> ClausePatterns:
-    """Return the patterns of a language from lists of words, separated by ``|``.
-
-    :param lead: words that belong to a conjunction behind them, so that the cut is before both
-    :param binding: see `ClausePatterns`; the list is separated by spaces
-    """
+def _patterns(sure: str, likely: str, lead: str = "", binding: str = "") -> ClausePatterns:
+    """Return the patterns of a language. ``clauses.toml`` describes the parameters."""
+    if not lead:
+        return ClausePatterns(re.compile(sure), re.compile(likely))
 
     def before(words: str) -> re.Pattern[str]:
         words = words.replace("'", "['’]")
@@ -91,116 +91,12 @@ def _clauses(lead: str, sure: str, likely: str, binding: str = "") -> ClausePatt
 
 
 CLAUSES = {
-    "de": _clauses(
-        "und|aber|oder|vor allem|auch|nur|besonders|gerade|daran|darauf|darüber|davon",
-        "und dann|und ich|und wir|und sie|und er|und es|und das|und da|und jetzt|aber|sondern|weil"
-        "|obwohl|sodass|so dass|deshalb|deswegen|trotzdem|allerdings|außerdem|hallo|nein|ja|okay|ok"
-        "|danke|vielen dank|wer|wo|wann|warum|was|welche|welches|ich|können sie|könnten sie"
-        "|möchten sie|haben sie|lassen sie",
-        "und|oder|denn|dass|wenn|damit|bevor|nachdem|während|ob|indem|wie|wir|er|es|das",
-        "der die das den dem des ein eine einen einem einer eines kein keine keinen mein meine"
-        " meinen sein seine seinen seiner ihr ihre ihren ihrem ihrer unser unsere dieser diese"
-        " dieses diesen diesem jeder jede welche welcher welches von vom zu zum zur in im ins an"
-        " am auf aus bei beim mit nach vor für über unter um durch gegen ohne zwischen seit bis als"
-        " wie und oder aber dass ob wenn weil denn nicht sehr nur noch so auch ich wir",
-    ),
-    "en": _clauses(
-        "and|but|or|mainly|mostly|partly|especially|just|only|even|not|what|where|when|how|which"
-        "|why|who",
-        "and then|and so|and i|and we|and you|and he|and she|and they|and it|and this|and that"
-        "|and there|and now|but|because|although|though|however|whereas|unless"
-        "|so i|so we|so you|so he|so she|so they|so it|so that|so the|so this|which means"
-        "|hello|hi|yes|yeah|ok|okay|alright|thanks|thank you|what|how|why|i|i'd|i'm|i've|i'll"
-        "|let me|let's|that's|what's"
-        "|(?:can|could|do|does|did|will|would|should|may|is|are|was|were|have|has)"
-        " (?:i|you|we|he|she|they|it|there|this|that)",
-        "and|or|which|who|when|where|while|if|until|before|after|we|he|she|they|it's|there's|so|no",
-        "a an the of in on at to for with from by into about than as my your his her its our their"
-        " this these those some any no every and or but if that which who whose because is are was"
-        " were be been am i'm you're we're they're it's i'd i'll i've can could will would should"
-        " may might must do does did has have had don't not very so such just only i we he she"
-        " they how what where when while without under over between",
-    ),
-    "es": _clauses(
-        "y|pero|o|sobre todo|incluso|solo|no",
-        "y entonces|y luego|y después|y yo|y nosotros|y ellos|y eso|y esto|y ahora|y también"
-        "|pero|porque|aunque|sino que|así que|entonces|mientras que|ya que|sin embargo|por eso"
-        "|además|sino|según|hola|gracias|vale|cuándo|cuál|cuánto|quién|dónde|cómo|creo",
-        "y|o|cuando|si|donde|para que|mientras|qué|yo|él|ella|esto",
-        "el la los las un una unos unas lo al del de en a con por para sin sobre entre desde hasta"
-        " hacia según mi mis tu tus su sus nuestro nuestra este esta estos estas ese esa esos esas"
-        " cada otro otra todos todas muy más tan y o pero que si como cuando porque no se me te le"
-        " nos les es son era fue ha han había está están ser estar puede pueden",
-    ),
-    "fr": _clauses(
-        "et|mais|ou|surtout|même|seulement|notamment",
-        "et puis|et après|et ensuite|et je|et j'|et on|et nous|et vous|et il|et ils|et elle"
-        "|et elles|et ça|et c'|mais|parce que|parce qu'|puisque|puisqu'|cependant|pourtant"
-        "|tandis que|alors que|alors qu'|donc on|donc je|donc nous|donc il|du coup|car|puis"
-        "|notamment|bonjour|merci|ok|d'accord|oui|pouvez-vous|pourriez-vous|avez-vous|est-ce"
-        "|combien|pourquoi|je|j'|c'est|il|elle|on|ils|elles",
-        "et|ou|donc|alors|quand|si|pour que|afin que|qui|ensuite|nous|cela|selon",
-        "le la les l' un une des du de d' à au aux en dans sur sous pour par avec sans chez entre"
-        " vers depuis pendant contre mon ma mes ton ta tes son sa ses notre nos votre vos leur"
-        " leurs ce cet cette ces chaque quel quelle quelque plusieurs certains et ou mais que qui"
-        " dont où si comme quand ne pas se très plus moins est sont était a ont avait peut peuvent"
-        " sera il ils elle elles je tu nous vous on y",
-    ),
-    "it": _clauses(
-        "e|ma|o|soprattutto|anche|solo|non",
-        "e poi|e allora|e io|e noi|e loro|e questo|e adesso|e ora|ma|però|perché|quindi|anche se"
-        "|siccome|mentre|tuttavia|infatti|inoltre",
-        "e|o|oppure|quando|se|dove|allora",
-    ),
-    "ja": ClausePatterns(
-        # Polite verb forms end a clause, together with the particles behind them. In conditions
-        # (`ましたら`) they do not.
-        re.compile(
-            "(?:です|ます|でした|ました|ません|でしょう|ましょう|ください)"
-            "(?:けれども|けれど|けど|から|ので|が|し|よね|ね|よ|か)?+(?!ら|り|と|ます)"
-            "|(しかし|そして|それから|それで|ところが|つまり|例えば|私は|彼は|彼女は)"
-        ),
-        re.compile("けれども|けれど|けど|ので|だから|たら|(これ|この|それ|その|また|今)"),
-    ),
-    "ko": _clauses(
-        "그리고",
-        "그리고|그런데|하지만|그래서|그러나|그러면|그러니까|왜냐하면|따라서",
-        "또는|혹은|만약",
-    ),
-    "nl": _clauses(
-        "en|maar|of|vooral|ook|alleen|juist",
-        "en dan|en toen|en ik|en we|en wij|en ze|en zij|en het|en dat|en nu|maar|want|omdat|hoewel"
-        "|terwijl|zodat|daarom|echter",
-        "en|of|dus|als|wanneer|nadat|voordat",
-    ),
-    "pl": _clauses(
-        "i|a|ale|lub|zwłaszcza|tylko|głównie",
-        "i potem|i wtedy|a potem|ale|ponieważ|bo|więc|dlatego|jednak|chociaż",
-        "i|a|albo|lub|oraz|gdy|kiedy|jeśli|który|która|które|żeby",
-    ),
-    "pt": _clauses(
-        "e|mas|ou|sobretudo|principalmente|mesmo|só|não",
-        "e então|e depois|e aí|e eu|e nós|e eles|e isso|e agora|e também|mas|porque|porém|embora"
-        "|por isso|enquanto|já que|no entanto|além disso",
-        "e|ou|quando|se|onde|então|para que",
-    ),
-    "ru": _clauses(
-        "и|а|но|или|особенно|только",
-        "и потом|и тогда|и я|и мы|но|потому что|поэтому|однако|хотя|так что",
-        "и|а|или|когда|если|чтобы|который|которая|которые",
-    ),
-    "zh": ClausePatterns(
-        re.compile(
-            "((?:主要是|就是|不是|是)?(?:但是|所以|因为|因為|然后|然後|而且|不过|不過|另外|可是|因此"
-            "|接下来|接下來|于是|於是|虽然|雖然|其实|其實|尽管|儘管|由于|由於|例如|你好|您好|谢谢|謝謝|请问"
-            "|請問|我想|您想|再见|再見))|吗|嗎|呢|吧|啊|呀"
-        ),
-        re.compile(
-            "(如果|或者|以及|并且|並且|还有|還有|我们|我們|这些|這些|那)|的时候|的時候|好的"
-        ),
-    ),
+    lang: _patterns(**words)
+    for lang, words in tomllib.loads(
+        resources.files("gateway.core.streaming").joinpath("clauses.toml").read_text("utf-8")
+    ).items()
 }
-"""Patterns by language. To cut another language before its conjunctions, add it here."""
+"""Patterns by language."""
 
 _NO_CLAUSES = ClausePatterns(re.compile("(?!)"), re.compile("(?!)"))
 """Patterns of the other languages, which match nothing."""

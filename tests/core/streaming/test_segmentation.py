@@ -200,7 +200,7 @@ def test_a_short_form_before_an_apostrophe_begins_a_clause() -> None:
 
 
 def test_a_conjunction_is_found_in_any_case_and_with_either_apostrophe() -> None:
-    clauses = segmentation._clauses("et", "parce qu'", "ou bien")
+    clauses = segmentation._patterns("parce qu'", "ou bien", "et")
     for text in ("parce qu'", "Parce Qu’", "et parce qu'", "ET parce qu’"):
         found = clauses.sure.search(f"avant {text} apres")
         assert found is not None and found.group(1) == text
