@@ -22,12 +22,14 @@ class Glossary:
     one large glossary after the other.
     """
 
-    __slots__ = ("_sought", "terms")
+    __slots__ = ("_last", "_serving", "_sought", "terms")
 
     def __init__(self, terms: Translations | None = None) -> None:
         self.terms = terms or {}
         # Terms by their folded form. A term that folds to nothing would match everywhere.
         self._sought: list[tuple[str, str]] | None = None
+        self._serving: dict[str, tuple[str, ...]] = {}  # by language; see `languages.serving`
+        self._last: tuple[str, tuple[str, ...]] = ("", ())  # the last text, and the terms in it
 
     def find(self, text: str, lang: str) -> tuple[tuple[str, str], ...]:
         """Return the (term, translation) pairs whose term occurs in ``text``, in any case.
@@ -35,14 +37,32 @@ class Glossary:
         :param lang: canonical tag of the language of the translations. A term without one for
             this language is left out
         """
+        if text != self._last[0]:  # each text is searched for in one language after the other
+            self._last = (text, self._terms_in(text))
+        pairs = ((term, self._translation(self.terms[term], lang)) for term in self._last[1])
+        return tuple((term, to) for term, to in pairs if to is not None)
+
+    def _terms_in(self, text: str) -> tuple[str, ...]:
+        """Return the terms that occur in a text."""
         if self._sought is None:
             sought = ((_folded(term), term) for term in self.terms)
             self._sought = [(folded, term) for folded, term in sought if folded]
         # Most rooms have no glossary, and folding reads the whole text.
         text = _folded(text) if self._sought else ""
-        found = (term for folded, term in self._sought if folded in text and _begins(text, folded))
-        pairs = ((term, _in_language(self.terms[term], lang)) for term in found)
-        return tuple((term, to) for term, to in pairs if to is not None)
+        return tuple(
+            term for folded, term in self._sought if folded in text and _begins(text, folded)
+        )
+
+    def _translation(self, translation: str | Mapping[str, str], lang: str) -> str | None:
+        """Return the translation that serves a reader of ``lang``, or None."""
+        if isinstance(translation, str):
+            return translation
+        serving = self._serving.get(lang)
+        if serving is None:  # once for all terms: to compare two tags takes long
+            of_terms = (tags for tags in self.terms.values() if not isinstance(tags, str))
+            tags = dict.fromkeys(tag for by_tag in of_terms for tag in by_tag)
+            serving = self._serving[lang] = languages.serving(lang, tags)
+        return next((translation[tag] for tag in serving if tag in translation), None)
 
 
 def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
@@ -84,14 +104,6 @@ def _has_word(text: str, word: str, start: int) -> bool:
         if not (before.isalnum() or behind.isalnum()):
             return True
     return False
-
-
-def _in_language(translation: str | Mapping[str, str], lang: str) -> str | None:
-    """Return the translation that serves a reader of ``lang``, or None."""
-    if isinstance(translation, str):
-        return translation
-    tag = languages.match(lang, tuple(translation))
-    return None if tag is None else translation[tag]
 
 
 def _folded(text: str) -> str:

@@ -17,7 +17,7 @@ the most likely one (CLDR, from langcodes).
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 
@@ -111,8 +111,15 @@ def _match(tag: str, supported: tuple[str, ...]) -> str | None:
     # The exact tag wins even if another one of the same language is listed first.
     if tag in supported:
         return tag
+    return next(iter(serving(tag, supported)), None)
+
+
+def serving(tag: str, supported: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``supported`` that serve a reader of ``tag``, the closest region first."""
     able = [candidate for candidate in supported if same(candidate, tag)]
-    return min(able, key=lambda candidate: tag_distance(tag, candidate), default=None)
+    return tuple(
+        sorted(able, key=lambda candidate: (candidate != tag, tag_distance(tag, candidate)))
+    )
 
 
 def same(a: str, b: str) -> bool:

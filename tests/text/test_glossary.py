@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.text import glossary, languages
 from gateway.text.glossary import Glossary, missed, named
 
 
@@ -58,6 +59,42 @@ def test_a_term_has_the_translation_of_the_language_or_of_the_nearest_one() -> N
     assert made.find(text, "de-AT") == (("standup", "Morgenrunde"), ("AI", "KI"))
     assert made.find(text, "pt") == (("standup", "reunião"), ("AI", "KI"))
     assert made.find(text, "ja") == (("standup", "朝会"), ("AI", "KI"))
+
+
+def test_a_text_is_searched_once_for_all_its_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    folded: list[str] = []
+
+    def fold(text: str) -> str:
+        folded.append(text)
+        return text.casefold()
+
+    made = Glossary({"standup": {"de": "Morgenrunde", "fr": "point"}, "AI": "KI"})
+    made.find("nothing", "de")
+    monkeypatch.setattr(glossary, "_folded", fold)
+    text = "AI in the standup"
+    assert made.find(text, "de") == (("standup", "Morgenrunde"), ("AI", "KI"))
+    assert made.find(text, "fr") == (("standup", "point"), ("AI", "KI"))
+    assert folded == [text]
+    assert made.find("no standup", "fr") == (("standup", "point"),)
+
+
+def test_tags_are_compared_once_for_all_terms_of_a_glossary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+
+    def distance(_: str, tag: str) -> int:
+        compared.append(tag)
+        return {"de-AT": 4, "de-CH": 5}[tag]
+
+    monkeypatch.setattr(languages, "tag_distance", distance)
+    texts = [{"de-CH": "c"}, {"de-CH": "c", "de-AT": "a"}, {"fr": "f"}]
+    made = Glossary({f"t{n}": texts[n % 3] for n in range(300)})
+    text = " ".join(made.terms)
+    for _ in range(2):
+        found = made.find(text, "de")
+        assert found[:2] == (("t0", "c"), ("t1", "a")) and len(found) == 200
+    assert sorted(compared) == ["de-AT", "de-CH"]
 
 
 def test_a_term_without_a_translation_into_the_language_is_left_out() -> None:

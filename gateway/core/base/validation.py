@@ -7,7 +7,7 @@ texts. Must not know: sessions, rooms.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -23,6 +23,10 @@ _BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
 PAIRS = 4_096
 """Most language pairs that are checked for a list of the impossible ones: 64 by 64 languages."""
+
+GLOSSARY_TAGS = 64
+"""Most tags in the translations of a glossary. A frame has space for thousands, and the event loop
+would take 15 us to normalise each."""
 
 AUTO = "auto"
 """Tag of a speaker whose language is detected."""
@@ -107,23 +111,39 @@ def said(text: str, most: int) -> str:
 def cleaned(change: Set) -> Set:
     """Return a change of settings with its texts as `clean` returns them, without empty terms.
 
-    Raises `ClientFault` (``lang_unsupported``) for a term's translation into no language.
+    Raises `ClientFault`: ``lang_unsupported`` for a term's translation into no language, and
+    ``too_many_targets`` for translations into more than `GLOSSARY_TAGS` languages.
     """
     if change.speaker is not None:
         change = replace(change, speaker=clean(change.speaker))
     if change.context is not None:
         change = replace(change, context=clean(change.context))
     if change.glossary is not None:
-        terms = ((clean(term), _translation(text)) for term, text in change.glossary.items())
+        tags = _normalised_tags(change.glossary.values())
+        terms = ((clean(term), _translation(text, tags)) for term, text in change.glossary.items())
         change = replace(change, glossary={term: text for term, text in terms if term and text})
     return change
 
 
-def _translation(text: str | Mapping[str, str]) -> str | dict[str, str]:
-    """Return the translation of a term with its texts cleaned and its tags normalised."""
+def _normalised_tags(translations: Iterable[str | Mapping[str, str]]) -> dict[str, str]:
+    """Return the normal form of each tag in a glossary's translations. Raises `ClientFault`."""
+    tags = {tag for by_tag in translations if not isinstance(by_tag, str) for tag in by_tag}
+    if len(tags) > GLOSSARY_TAGS:
+        raise ClientFault(
+            ErrorCode.TOO_MANY_TARGETS,
+            f"The glossary names {len(tags)} languages; {GLOSSARY_TAGS} are allowed.",
+        )
+    return {tag: languages.normalise(tag) for tag in tags}
+
+
+def _translation(text: str | Mapping[str, str], tags: Mapping[str, str]) -> str | dict[str, str]:
+    """Return the translation of a term with its texts cleaned.
+
+    :param tags: the normal forms of its tags
+    """
     if isinstance(text, str):
         return clean(text)
-    texts = ((languages.normalise(tag), clean(one)) for tag, one in text.items())
+    texts = ((tags[tag], clean(one)) for tag, one in text.items())
     return {tag: one for tag, one in texts if one}
 
 

@@ -11,6 +11,7 @@ from gateway.core.base import validation
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Set
+from gateway.text import languages
 
 PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr"))
 
@@ -115,6 +116,28 @@ def test_a_translation_of_a_term_into_no_language_is_refused() -> None:
     with pytest.raises(ClientFault) as raised:
         validation.cleaned(Set(glossary={"a": {"no language": "b"}}))
     assert raised.value.code is ErrorCode.LANG_UNSUPPORTED
+
+
+def test_a_glossary_names_a_bounded_number_of_languages() -> None:
+    tags = [f"de-{code}" for code in (*range(100, 100 + validation.GLOSSARY_TAGS), "AT")]
+    glossary = {f"term {n}": {tag: "b"} for n, tag in enumerate(tags)}
+    with pytest.raises(ClientFault) as raised:
+        validation.cleaned(Set(glossary=glossary))
+    assert raised.value.code is ErrorCode.TOO_MANY_TARGETS
+
+
+def test_each_tag_of_a_glossary_is_normalised_once_however_many_terms_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    normalised: list[str] = []
+
+    def normalise(tag: str) -> str:
+        normalised.append(tag)
+        return tag
+
+    monkeypatch.setattr(languages, "normalise", normalise)
+    validation.cleaned(Set(glossary={f"term {n}": {"de": "b", "fr": "c"} for n in range(500)}))
+    assert sorted(normalised) == ["de", "fr"]
 
 
 def test_impossible_pairs_are_listed_by_source_without_those_of_one_language() -> None:
