@@ -130,11 +130,10 @@ class Keyring:
     def confirm(self, permissions: Permissions, now: float) -> Permissions:
         """Return permissions reduced to those that their key has now.
 
-        Keys can be changed and revoked while sockets, tickets and resume tokens carry permissions
-        of theirs. Permissions without a key are only checked for expiry.
-
         Raises `ClientFault` (``unauthenticated``) if the key was revoked or has expired.
         """
+        # Keys can be changed and revoked while sockets, tickets and resume tokens carry permissions
+        # of theirs. Permissions without a key are only checked for expiry.
         if permissions.key:
             if permissions.key not in self._permissions:
                 raise _refused("This key has been revoked.")

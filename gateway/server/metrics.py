@@ -250,12 +250,10 @@ class _AtScrape:
 
 
 def _without_created(registry: CollectorRegistry) -> Iterator[Metric]:
-    """Yield the metrics of a registry without the ``_created`` series of counters and histograms.
-
-    Such a series holds the time at which a metric was created, for each label. Prometheus ignores
-    them in the text format. prometheus-client can only switch them off for the whole process, which
-    may belong to another application.
-    """
+    """Yield the metrics of a registry without the ``_created`` series of counters."""
+    # Such a series holds the time at which a metric was created, for each label. Prometheus ignores
+    # them in the text format. prometheus-client can only switch them off for the whole process,
+    # which may belong to another application.
     for metric in registry.collect():
         created = f"{metric.name}_created"
         metric.samples = [sample for sample in metric.samples if sample.name != created]

@@ -103,10 +103,7 @@ def _meaning(row: Setting) -> str:
 
 
 def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and origin of each setting.
-
-    The value is JSON, empty for none, and masked for a secret.
-    """
+    """Yield name, value (JSON; empty for none, masked if secret) and origin of each setting."""
     for row in table().values():
         now = value(loaded.settings, row.name)
         shown = _MASK if row.secret and now else _shown(now)

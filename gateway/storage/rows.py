@@ -86,15 +86,14 @@ def restored(
 ) -> tuple[EventLog, int]:
     """Return the log of some rows, and the number of rows that it leaves out.
 
-    A log has no gaps. So it begins behind the newest event that is missing or that this version of
-    the gateway cannot read.
-
     :param epoch: epoch of the log
     :param rows: ``(seq, at, body)``, newest first
     :param began: start of the room, in seconds of the clock of logs
     :param now: present time of that clock
     """
     entries: list[LogEntry] = []
+    # A log has no gaps. So it begins behind the newest event that is missing or that this version
+    # of the gateway cannot read.
     for seq, at, body in rows:
         try:
             event = _event(body)

@@ -108,14 +108,13 @@ def speaking_seconds(text: str) -> float:
 def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
     """Cut texts that are shown together into cues, and return the lines of each text in each cue.
 
-    All texts are cut into the same number of parts. If one has too few words for that, its parts
-    are repeated while those of the other change.
-
     :param texts: one or two texts, not empty, returned by `plain`
     :param langs: canonical tag of each text
     """
     lines = LINES // len(texts)
     whole = [_CueText(text, lang) for text, lang in zip(texts, langs, strict=True)]
+    # All texts are cut into the same number of parts. If one has too few words for that, its parts
+    # are repeated while those of the other change.
     parts = [text.parts(lines) for text in whole]
     most = max(map(len, parts))
     # Another attempt with more parts keeps the languages in step.
@@ -128,11 +127,10 @@ def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
 def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
     """Divide the time of an utterance among its cues, in proportion to their lengths.
 
-    The longest text of a cue counts, since nobody reads two languages at once.
-
     :param begin: begin of the utterance in seconds
     :param end: end of the utterance in seconds
     """
+    # The longest text of a cue counts, since nobody reads two languages at once.
     widths = [max(_width("".join(lines)) for lines in part) for part in parts]
     marks = list(accumulate((max(1, width) for width in widths), initial=0))
     first, span = 1000 * begin, 1000 * (end - begin)
@@ -144,14 +142,13 @@ def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
 def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
     """Return (begin, end) of cues in milliseconds, so that no two overlap.
 
-    A cue is shown until it can have been read, if necessary into the silence behind it. The next
-    cue waits for that, but at most `LATE_S`. Then the time of the cue before is cut, but not below
-    `SHORTEST_S`.
-
     :param slots: in the order in which they begin
     """
     settled: list[tuple[int, int]] = []
     begin, end, read = -_SHORTEST, 0, 0
+    # A cue is shown until it can have been read, if necessary into the silence behind it. The next
+    # cue waits for that, but at most `LATE_S`. Then the time of the cue before is cut, but not
+    # below `SHORTEST_S`.
     for slot in slots:
         late = min(begin + read, slot.begin + _LATE)
         # The shortest time has precedence over the limit of lateness.
@@ -189,15 +186,14 @@ class _CueText:
     def parts(self, lines: int, least: int = 1) -> list[tuple[str, ...]]:
         """Return the lines of each part.
 
-        Ends of sentences are the best places to cut, then commas, then spaces. Among equal places
-        the one that makes the parts most similar in length is used, so that no single word is left
-        at the end.
-
         :param lines: maximum number of lines of a part
         :param least: minimum number of parts, if there are enough atoms
         """
         parts: list[tuple[str, ...]] = []
         start, last = 0, len(self._ends)
+        # Ends of sentences are the best places to cut, then commas, then spaces. Among equal places
+        # the one that makes the parts most similar in length is used, so that no single word is
+        # left at the end.
         while start < last:
             reach = self._reach(start, lines)
             left = self._width(start, last)

@@ -241,14 +241,13 @@ class Caller:
     ) -> Permissions:
         """Return what the caller may do. Raises `ClientFault`: ``unauthenticated``, ``busy``.
 
-        A token in a header counts before one in the body and before a resume token.
-
         :param permissions: permissions stated by the resume token, if the caller presented one
         :param body_token: key in the body of the request
         :param ticket: whether a ticket is accepted
         """
         authenticator = self._authenticator
         # A ticket is believed even if no token is required: it names the caller's room and role.
+        # A token in a header counts before one in the body and before a resume token.
         token = self._ticket() if ticket else None
         if authenticator.required:
             token = self._token() or body_token

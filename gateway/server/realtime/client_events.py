@@ -182,14 +182,12 @@ def _head(frame: str | bytes) -> _EventHead:
 
 
 def audio_rate(format: RealtimeAudioFormat) -> int:
-    """Return the rate of a format. Raises `ClientFault` (``audio_unsupported``) for other codecs.
-
-    Rates that the gateway does not read are refused by the session itself.
-    """
+    """Return the rate of a format. Raises `ClientFault` (``audio_unsupported``)."""
     if format.type != "audio/pcm":
         raise ClientFault(
             ErrorCode.AUDIO_UNSUPPORTED,
             f"The format {format.type[:32]!r} is not served.",
             'Send "audio/pcm": 16 bit, mono, 24000 samples a second.',
         )
+    # Rates that the gateway does not read are refused by the session itself.
     return format.rate

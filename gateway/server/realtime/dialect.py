@@ -180,11 +180,9 @@ class GrowingText:
         self._sent = ""
 
     def grow(self, text: str) -> str:
-        """Take the newest text and return what two texts in a row agree on, beyond what was sent.
-
-        Text that was sent and has changed since is not taken back: nothing more is sent until the
-        newest text agrees with it again, or the utterance ends.
-        """
+        """Take the newest text; return what two texts in a row agree on, beyond what was sent."""
+        # Text that was sent and has changed since is not taken back: nothing more is sent until the
+        # newest text agrees with it again, or the utterance ends.
         added = self._agreement.add(text)
         self._sent += added
         return added

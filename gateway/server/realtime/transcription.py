@@ -220,7 +220,6 @@ class TranscriptionDialect(Dialect):
         return super()._error(error)
 
     def _described(self) -> dict[str, Any]:
-        """Return the session as OpenAI describes one."""
         return {
             "id": self._id,
             "object": "realtime.transcription_session",

@@ -214,7 +214,6 @@ class TranslationDialect(Dialect):
         return [self._event(transcript.type, delta=delta, elapsed_ms=elapsed)]
 
     def _described(self) -> dict[str, Any]:
-        """Return the session as OpenAI describes one."""
         return {
             "id": self._id,
             "type": "translation",

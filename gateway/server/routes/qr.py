@@ -32,29 +32,23 @@ CACHED = 256
 
 
 async def qr(request: Request) -> Response:
-    """Answer with the QR code of a room's join page. Raises `ClientFault`.
-
-    The code has the address under which the request came. If that address is a loopback address,
-    which no other machine reaches, the code has the gateway's public address instead, if it is
-    known; the header ``Link`` has it too.
-
-    A token in the header ``Authorization`` becomes a part of the code: a moderator requests it with
-    a key for readers, who have none. It stands behind the ``#``, which browsers do not send.
-    """
+    """Answer with the QR code of a room's join page. Raises `ClientFault`."""
     room = request.path_params["room"]
     if not is_room_name(room):
         raise no_room(room)
     if len(request.headers.get("host", "")) > HOST:
         why = f"No host has a name of more than {HOST} characters."
         raise ClientFault(ErrorCode.BAD_FRAME, why)
-    # The address as the client sees it, unless only this machine could open it.
+    # The code has the address under which the request came. If no other machine reaches that one,
+    # the code and the header ``Link`` have the gateway's public address instead, if it is known.
     page = f"join.html?{urlencode({'room': room})}"
     address, headers = f"{request.base_url}{page}", HEADERS
     if request.app.state.base_url is not None and loopback(request.url.hostname or ""):
         address = f"{request.app.state.base_url}/{page}"
         headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
     token = bearer_token(request.headers.get("authorization", ""))
-    # A code with a token is not cached: the cache would keep the secret in memory.
+    # A moderator requests the code with a key for readers, who have none. It stands behind the `#`,
+    # which browsers do not send. Such a code is not cached: the cache would keep the secret.
     if token is None:
         svg = await asyncio.to_thread(cached, address)
     elif len(token) > TOKEN:

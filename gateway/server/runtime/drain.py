@@ -80,10 +80,7 @@ class Drain:
         await self._poll(lambda: not self._sessions, self._now() + FAREWELL_S)
 
     async def _settle_rooms(self, overlap: float, until: float) -> set[str]:
-        """Release rooms as they settle, and close their sockets from ``overlap`` on.
-
-        Returns the names of the rooms that have settled by ``until``.
-        """
+        """Release rooms as they settle, and return them; close sockets from ``overlap`` on."""
         settled: set[str] = set()
         last = until
 

@@ -62,10 +62,7 @@ class Detector:
         return None
 
     def rank(self, text: str) -> list[tuple[str, float]]:
-        """Return tags with a confidence of 0 to 1, likeliest first.
-
-        There are none for a text without letters.
-        """
+        """Return tags with a confidence of 0 to 1, likeliest first; none without letters."""
         return [(self._tags[label], found) for label, found in self._ranks(text) if label != _OTHER]
 
     def _ranks(self, text: str) -> list[tuple[str, float]]:

@@ -30,9 +30,6 @@ async def running(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]
 class BackgroundTasks:
     """Tasks of one owner that nobody awaits.
 
-    If one dies of an exception, asyncio alone would report that late or, if it is gathered at the
-    end, never.
-
     :param log: logger that faults are written to
     :param failure: message of the log line
     """
@@ -49,6 +46,8 @@ class BackgroundTasks:
         """Run a coroutine in a task of its own."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
+        # If one dies of an exception, asyncio alone would report that late or, if it is gathered at
+        # the end, never.
         task.add_done_callback(self._ended)
         return task
 

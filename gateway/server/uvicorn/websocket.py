@@ -46,11 +46,7 @@ Write = Callable[[bytes], object]
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket connection, which writes to its socket without waiting.
-
-    It also sends the answer to a handshake that is too large (414 or 431 by websockets: a line over
-    8 KiB, too many headers), which uvicorn leaves unanswered for ever.
-    """
+    """A WebSocket connection, which writes to its socket without waiting."""
 
     max_frames: ClassVar[int] = FLOOD * Limits().burst  # most frames of all kinds in a second
 
@@ -185,7 +181,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        # websockets has refused the handshake and prepared an answer; uvicorn does not send it.
+        # websockets has refused the handshake and prepared an answer, 414 or 431 for one that is
+        # too large (a line over 8 KiB, too many headers); uvicorn does not send it.
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
@@ -254,10 +251,8 @@ _CLIENT_MISTAKES = (
 
 
 def without_client_mistakes(record: logging.LogRecord) -> bool:
-    """Tell whether a record of uvicorn's log is kept: mistakes of clients are not (a log filter).
-
-    The message of an exception is removed from the record, see `gateway.errors.redacted`.
-    """
+    """Tell whether a record of uvicorn's log is kept (a log filter): mistakes of clients not."""
+    # The message of an exception is removed from the record, see `gateway.errors.redacted`.
     if record.exc_info and record.exc_info[1] is not None:
         bare = redacted(record.exc_info[1])
         record.exc_info = (type(bare), bare, bare.__traceback__)

@@ -101,9 +101,6 @@ class _PluginServer(GatewayServer):
 class PluginGateway:
     """The gateway in one API server of vLLM.
 
-    It ends before vLLM does: only vLLM receives signals, and captions in flight need the engine, so
-    ``client.shutdown`` is replaced by a method that waits for the drain first.
-
     Raises `SettingsError` if there are several API servers and no Redis that joins them.
 
     :param client: the `AsyncLLM` of this process
@@ -135,6 +132,8 @@ class PluginGateway:
         listener = listen(settings.host, settings.port, reuse=reuse, settings=settings)
         config = configure(app, settings, descriptors(settings.limits))
         self.server = _PluginServer(config, app.state.hub, settings.drain_s, shared=reuse)
+        # It ends before vLLM does: only vLLM receives signals, and captions in flight need the
+        # engine, so ``client.shutdown`` is replaced by a method that waits for the drain first.
         end, self._client.shutdown = self._client.shutdown, self._shutdown
         self._end_client: Callable[..., None] = end
         self._serving = self._loop.create_task(

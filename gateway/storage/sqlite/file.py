@@ -126,10 +126,7 @@ class DatabaseFile:
             raise
 
     async def wipe(self) -> bool:
-        """Remove deleted text from the write-ahead log too.
-
-        Return False if a reader of the file prevents that.
-        """
+        """Remove deleted text from the write-ahead log; False if a reader prevents that."""
         async with self.turn:
             ((busy, _, _),) = await self.db.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
