@@ -114,7 +114,7 @@ def made(
             if course.spans
         },
         flows={
-            name: [(float(at), float(flow[at])) for at in range(last + 1)]
+            name: [(float(at), float(flow.get(at, 0))) for at in range(last + 1)]
             for name, flow in tally.flows.items()
         },
         metrics=_metrics(samples),

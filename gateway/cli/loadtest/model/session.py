@@ -54,6 +54,8 @@ class UserSession:
         self._tally = tally
         self._counts = tally.counts
         self._flows = tally.flows
+        # Read for every frame, so without a look-up by name.
+        self._bytes, self._deltas = self._flows["bytes"], self._flows["deltas"]
         self._warm = plan.warm
         wire = msgspec.msgpack if plan.wire == "msgpack" else msgspec.json
         self.decode: Callable[[bytes], GatewayFrame] = wire.Decoder(GatewayFrame).decode
@@ -102,10 +104,10 @@ class UserSession:
         event = self.decode(payload)
         at, kind, counts = second(now), event.type, self._counts
         counts["frames"] += 1
-        self._flows["bytes"][at] += len(payload)
+        self._bytes[at] += len(payload)
         # The most frequent kinds come first: this runs for every frame of every socket.
         if kind == "delta":
-            self._flows["deltas"][at] += 1
+            self._deltas[at] += 1
             if event.reset:
                 counts["resets"] += 1
             if (event.id, event.lang) not in self._begun:

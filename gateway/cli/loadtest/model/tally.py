@@ -8,7 +8,7 @@ length of run.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from gateway.cli.loadtest.model.plan import KINDS, Plan
@@ -55,8 +55,9 @@ class LoadTally:
     """Sockets that this side did not close, by close code."""
     slow: Counter[str] = field(default_factory=Counter)
     """`COUNTS` and close codes of slow readers, which count nowhere else."""
-    flows: dict[str, Counter[int]] = field(
-        default_factory=lambda: {name: Counter() for name in FLOWS}
+    # Counted for every frame: writing to a Counter would cost the client a fifth more.
+    flows: dict[str, dict[int, int]] = field(
+        default_factory=lambda: {name: defaultdict(int) for name in FLOWS}
     )
     late: Histogram = field(default_factory=Histogram)
     """Time between due and sent: the measure of the client itself."""
@@ -82,7 +83,7 @@ class LoadTally:
     def settle(self) -> LoadTally:
         """Bring the counters up to date with the flows, and return the tally."""
         for name, flow in self.flows.items():
-            self.counts[name] = flow.total()
+            self.counts[name] = sum(flow.values())
         return self
 
     def error(self, code: str, now: float) -> None:
@@ -100,7 +101,8 @@ class LoadTally:
         self.closes.update(other.closes)
         self.slow.update(other.slow)
         for name, flow in other.flows.items():
-            self.flows[name].update(flow)
+            for at, count in flow.items():
+                self.flows[name][at] += count
         self.late.merge(other.late)
         self.cpu += other.cpu
         self.busiest = max(self.busiest, other.busiest)
@@ -109,4 +111,5 @@ class LoadTally:
     def rate(self, name: str, begin: float, end: float) -> float:
         """Return the number a second, within the whole seconds between; 0 if there is none."""
         first, last = math.ceil(begin), int(end)
-        return sum(self.flows[name][at] for at in range(first, last)) / max(1, last - first)
+        flow = self.flows[name]
+        return sum(flow.get(at, 0) for at in range(first, last)) / max(1, last - first)
