@@ -142,31 +142,29 @@ async def _decoded(source: str, listener: SpeechScreen) -> AsyncGenerator[AsyncI
         stdin=None if source == "-" else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    assert ffmpeg.stdout is not None and ffmpeg.stderr is not None
+    stdout, stderr = ffmpeg.stdout, ffmpeg.stderr
+    assert stdout is not None and stderr is not None
     said: deque[bytes] = deque(maxlen=20)
-    reading = asyncio.create_task(_watch(ffmpeg.stderr, said, listener))
+    reading = asyncio.create_task(_watch(stderr, said, listener))
+
+    async def samples() -> AsyncGenerator[bytes]:
+        heard = False
+        while sound := await stdout.read(READ):
+            heard = True
+            yield sound
+        await reading
+        if await ffmpeg.wait() and not heard:
+            why = said[-1].decode(errors="replace").strip() if said else "ffmpeg failed."
+            what = "The input" if source == "-" else source
+            raise ListenFault(f"{what} is no sound that ffmpeg can read: {why}")
+
     try:
-        yield _sound(ffmpeg, reading, said, source)
+        yield samples()
     finally:
         with suppress(ProcessLookupError):
             ffmpeg.kill()
         await ffmpeg.wait()
         await reading
-
-
-async def _sound(
-    ffmpeg: asyncio.subprocess.Process, reading: asyncio.Task[None], said: deque[bytes], source: str
-) -> AsyncGenerator[bytes]:
-    assert ffmpeg.stdout is not None
-    heard = False
-    while sound := await ffmpeg.stdout.read(READ):
-        heard = True
-        yield sound
-    await reading
-    if await ffmpeg.wait() and not heard:
-        why = said[-1].decode(errors="replace").strip() if said else "ffmpeg failed."
-        what = "The input" if source == "-" else source
-        raise ListenFault(f"{what} is no sound that ffmpeg can read: {why}")
 
 
 async def _watch(stderr: asyncio.StreamReader, said: deque[bytes], listener: SpeechScreen) -> None:

@@ -24,13 +24,6 @@ from gateway.protocol.messages import View
 from gateway.text import languages
 
 MOST_PROCESSES = 4  # client processes by default, at most
-UNTIL = {
-    "ack": "from a text to its acknowledgement",
-    "first": "from an utterance to its first text",
-    "grown": "from the first partial of a growing utterance to its first text",
-    "final": "from the end of an utterance to its finished caption",
-    "cancel": "from a cancel to its answer",
-}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -85,9 +78,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     goals = parser.add_argument_group(
         "goals", "The exit status is 1 if a goal is missed, or if the run is invalid or incomplete."
     )
-    for kind in KINDS:
+    for kind, span in KINDS.items():
         for part in SHARES:
-            text = f"{part}th percentile, {UNTIL[kind]}"
+            text = f"{part}th percentile, {span}"
             goals.add_argument(f"--goal-{kind}-p{part}", type=positive, metavar="MS", help=text)
     errors = "share (0 to 1) of the expected captions that were refused, failed or never ended"
     goals.add_argument("--goal-errors", type=share, metavar="SHARE", help=errors)

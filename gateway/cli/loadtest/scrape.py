@@ -96,21 +96,18 @@ class Scraper:
 
     async def get(self, path: str) -> tuple[int, str]:
         """Return the status and the text of an answer. Raises `OSError` with a sentence."""
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                return await self._get(path)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
-            raise OSError(f"{path} could not be read: {exc or type(exc).__name__}.") from exc
-
-    async def _get(self, path: str) -> tuple[int, str]:
         headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
         body = b""
-        async with (
-            httpx2.AsyncClient(verify=self._tls, trust_env=False) as client,
-            client.stream("GET", self._url + path, headers=headers) as answer,
-        ):
-            async for more in answer.aiter_bytes():
-                body += more
-                if len(body) > MOST:
-                    raise ValueError("it has no end")
+        try:
+            async with (
+                asyncio.timeout(ANSWER_S),
+                httpx2.AsyncClient(verify=self._tls, trust_env=False) as client,
+                client.stream("GET", self._url + path, headers=headers) as answer,
+            ):
+                async for more in answer.aiter_bytes():
+                    body += more
+                    if len(body) > MOST:
+                        raise ValueError("it has no end")
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
+            raise OSError(f"{path} could not be read: {exc or type(exc).__name__}.") from exc
         return answer.status_code, body.decode(errors="replace")

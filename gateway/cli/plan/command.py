@@ -22,7 +22,7 @@ from gateway.cli.loadtest.model.plan import Plan
 from gateway.cli.loadtest.model.report import LoadReport
 from gateway.cli.plan.model import capacity, figures
 from gateway.cli.plan.model.capacity import CapacityPlan, rough
-from gateway.cli.plan.model.figures import ENGINES, EngineFigures, EngineShare, engine_of, report_of
+from gateway.cli.plan.model.figures import ENGINES, EngineShare, engine_of, report_of
 from gateway.cli.plan.model.load import MeetingLoad, SourceText, caption_work, spoken
 from gateway.cli.report import table, text
 from gateway.cli.tune.model.steps import TuneReport
@@ -175,19 +175,14 @@ def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
         if any(label == other.name for other in found):
             raise ValueError(f"Two engines are called {label}: add up their languages, or rename.")
         made = languages if number is None else int(number)
-        found.append(EngineShare(figures=_engine(name), languages=made, name=label))
+        engine = ENGINES.get(name) or engine_of([_report(Path(one)) for one in name.split(",")])
+        found.append(EngineShare(figures=engine, languages=made, name=label))
     made = sum(share.languages for share in found)
     if made != languages:
         raise ValueError(
             f"The engines make {made} languages, and a meeting has {languages} (--languages)."
         )
     return found
-
-
-def _engine(name: str) -> EngineFigures:
-    if name in ENGINES:
-        return ENGINES[name]
-    return engine_of([_report(Path(one)) for one in name.split(",")])
 
 
 def _report(path: Path) -> LoadReport | TuneReport:

@@ -63,9 +63,16 @@ def run(args: argparse.Namespace) -> int:
     to = tuple(languages.normalise(tag) for tag in to)
     shown = {"room": args.room, "screen": Screen(sys.stdout)}
     player = Player(args.url, said, to=to, views=args.view, key=api_key(), **shown)
+
+    async def perform() -> None:
+        await player.play()
+        if args.offline:
+            note("Translating the final texts alone, to compare ...")
+            await player.compare()
+
     status = 0
     try:
-        asyncio.run(_perform(player, args.offline))
+        asyncio.run(perform())
     except KeyboardInterrupt:
         status = 130
     except OSError as exc:
@@ -83,10 +90,3 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         Path(args.plot).write_text(plot.svg(seen), "utf-8")
     return status
-
-
-async def _perform(player: Player, offline: bool) -> None:
-    await player.play()
-    if offline:
-        note("Translating the final texts alone, to compare ...")
-        await player.compare()

@@ -20,15 +20,14 @@ MOST_RATE = 10_000.0
 """Utterances a second, more than any gateway takes. Growing utterances are held in memory until
 they end.
 """
-KINDS = ("ack", "first", "grown", "final", "cancel")
-"""Latencies that are measured, each from the moment at which its cause was due:
-
-ack     from a text until the gateway acknowledges it
-first   from an utterance said at once until its first translated text
-grown   from the first partial of a growing utterance until its first translated text
-final   from the end of an utterance until its finished caption
-cancel  from a cancel until ``cancelled``
-"""
+KINDS = {
+    "ack": "from a text to its acknowledgement",
+    "first": "from an utterance to its first text",
+    "grown": "from the first partial of a growing utterance to its first text",
+    "final": "from the end of an utterance to its finished caption",
+    "cancel": "from a cancel to its answer",
+}
+"""Latencies that are measured, each from the moment at which its cause was due."""
 SHARES = (50, 95, 99)  # percentiles for which a goal can be set
 
 
@@ -111,7 +110,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class VirtualUser(msgspec.Struct, frozen=True):
     """One user with a socket. ``speaker`` is its number among all speakers; None: it only reads."""
 
-    number: int
     room: str
     langs: tuple[str, ...]
     speaker: int | None = None
@@ -123,23 +121,21 @@ def virtual_users(plan: Plan) -> Iterator[VirtualUser]:
 
     Readers then miss nothing that is said after they have joined.
     """
-    rooms = [f"bench-{plan.run}-{number}" for number in range(plan.rooms)]
-    number = 0
-    # Places go around the rooms, so that rooms fill evenly.
-    for place in range(plan.speakers):
-        for at, room in enumerate(rooms):
-            yield VirtualUser(number, room, plan.langs, speaker=place * plan.rooms + at)
-            number += 1
-    for place in range(plan.readers):
-        for room in rooms:
-            lang = plan.langs[place % len(plan.langs)]
-            yield VirtualUser(number, room, (lang,), slow=place >= plan.readers - plan.slow)
-            number += 1
+    for number in range(plan.sockets):
+        # Places go around the rooms, so that rooms fill evenly.
+        place, at = divmod(number, plan.rooms)
+        room = f"bench-{plan.run}-{at}"
+        reader = place - plan.speakers
+        if reader < 0:
+            yield VirtualUser(room, plan.langs, speaker=number)
+        else:
+            lang = plan.langs[reader % len(plan.langs)]
+            yield VirtualUser(room, (lang,), slow=reader >= plan.readers - plan.slow)
 
 
 def assigned(plan: Plan, process: int) -> list[VirtualUser]:
     """Return the users of one client process."""
-    return [user for user in virtual_users(plan) if user.number % plan.processes == process]
+    return list(virtual_users(plan))[process :: plan.processes]
 
 
 class Goal(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ def test_speakers_come_first_and_read_all_a_reader_reads_one_language_in_turn() 
     assert [user.speaker for user in found] == [0, 1, 2, 3, *[None] * 6]
     assert [user.langs for user in found[:4]] == [("de", "fr")] * 4
     assert [user.langs for user in found[4:]] == [("de",)] * 2 + [("fr",)] * 2 + [("de",)] * 2
-    assert [user.number for user in found] == list(range(PLAN.sockets))
+    assert len(found) == PLAN.sockets
 
 
 def test_rooms_belong_to_one_run_and_have_equal_numbers_of_users() -> None:
@@ -26,15 +28,15 @@ def test_rooms_belong_to_one_run_and_have_equal_numbers_of_users() -> None:
 
 
 def test_the_last_readers_of_each_room_are_slow() -> None:
-    slow = [user for user in virtual_users(PLAN) if user.slow]
-    assert [(user.number, user.room) for user in slow] == [(8, "bench-7-0"), (9, "bench-7-1")]
+    slow = [(at, user.room) for at, user in enumerate(virtual_users(PLAN)) if user.slow]
+    assert slow == [(8, "bench-7-0"), (9, "bench-7-1")]
 
 
 @given(st.integers(min_value=1, max_value=9))
 def test_every_virtual_user_is_in_one_process(processes: int) -> None:
     plan = msgspec.structs.replace(PLAN, processes=processes)
     found = [user for process in range(processes) for user in assigned(plan, process)]
-    assert sorted(found, key=lambda user: user.number) == list(virtual_users(plan))
+    assert Counter(found) == Counter(virtual_users(plan))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Room:
 
     def __init__(self, plan: Plan = PLAN, speaker: int | None = 0) -> None:
         self.tally = LoadTally.of(plan)
-        self.member = UserSession(plan, VirtualUser(0, "r", plan.langs, speaker), self.tally)
+        self.member = UserSession(plan, VirtualUser("r", plan.langs, speaker), self.tally)
         self._wire = msgspec.msgpack if plan.wire == "msgpack" else msgspec.json
 
     def hear(self, event: ServerMessage, now: float) -> None:
