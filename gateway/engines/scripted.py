@@ -13,6 +13,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gateway.engines.base.engine import (
     OWN_FAULT,
@@ -43,17 +44,16 @@ FAULTS_PER_DEATH = 10
 WORD = re.compile(r"\s*\S+")
 
 
+@dataclass(slots=True, eq=False)
 class ScriptedJob:
     """A running job: its output, and how much of it is sent."""
 
-    __slots__ = ("ended", "job", "next_piece", "pieces", "sink")
-
-    def __init__(self, job: Job, sink: Sink, pieces: list[str]) -> None:
-        self.job = job
-        self.sink = sink
-        self.pieces = pieces
-        self.next_piece = 0  # index
-        self.ended = False
+    job: Job
+    sink: Sink
+    pieces: list[str]
+    next_piece: int = 0
+    """Index."""
+    ended: bool = False
 
 
 class SharedTimers:

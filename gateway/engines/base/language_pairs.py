@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gateway.core.base.model import Model
-from gateway.engines.profiles.profile import find_language
-from gateway.errors import ClientFault, ErrorCode
+from gateway.engines.profiles.profile import find_pair
 from gateway.text import languages
 
 
@@ -59,15 +58,7 @@ class PairTable:
 
         Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``) with what is possible.
         """
-        one, other = find_language(source, self.sources), find_language(target, self.targets)
-        if not self.supports(one, other):
-            into = ", ".join(tag for tag in self.targets if self.supports(one, tag))
-            raise ClientFault(
-                ErrorCode.PAIR_UNSUPPORTED,
-                f"This gateway does not translate from `{one}` into `{other}`.",
-                hint=f"From `{one}` it translates into {into}.",
-            )
-        return one, other
+        return find_pair(source, target, self, self.supports, "gateway")
 
     def _is_direct(self, source: str, target: str) -> bool:
         # At most the pairs of the known tags: callers match the tags of clients first.

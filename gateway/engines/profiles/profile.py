@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Job
 from gateway.text import languages
@@ -261,21 +262,13 @@ class Profile(
         Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``). Its hint lists what the
         model has.
         """
-        one, other = find_language(source, self.sources), find_language(target, self.targets)
+        return find_pair(source, target, self, self._translates, "model")
+
+    def _translates(self, source: str, target: str) -> bool:
+        """Tell whether the model has a pair of its own languages."""
         if isinstance(self.pairs, str):
-            able = one != other and (self.pairs == "any" or "en" in (one, other))
-            into = [lang for lang in self.targets if lang != one]
-            into = ["en"] if self.pairs == "english" and one != "en" else into
-        else:
-            able = (one, other) in self.pairs
-            into = [lang for from_, lang in self.pairs if from_ == one]
-        if not able:
-            raise ClientFault(
-                ErrorCode.PAIR_UNSUPPORTED,
-                f"This model does not translate from `{one}` into `{other}`.",
-                hint=f"From `{one}` it translates into {', '.join(into)}.",
-            )
-        return one, other
+            return source != target and (self.pairs == "any" or "en" in (source, target))
+        return (source, target) in self.pairs
 
     def code(self, tag: str) -> str:
         """Return the model's own code of a language. Raises `ClientFault` if it has none."""
@@ -440,6 +433,25 @@ class Profile(
         rule = self.output
         most = min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
         return max(most - prefix_tokens, min(MIN_CONTINUATION, most))
+
+
+def find_pair(
+    source: str, target: str, model: Model, able: Callable[[str, str], bool], what: str
+) -> tuple[str, str]:
+    """Return the languages of ``model`` for two tags. Raises `ClientFault` if it lacks the pair.
+
+    :param able: tells whether it translates from one of its languages into another
+    :param what: noun for it in messages
+    """
+    one, other = find_language(source, model.sources), find_language(target, model.targets)
+    if not able(one, other):
+        raise ClientFault(
+            ErrorCode.PAIR_UNSUPPORTED,
+            f"This {what} does not translate from `{one}` into `{other}`.",
+            hint=f"From `{one}` it translates into "
+            f"{', '.join(tag for tag in model.targets if able(one, tag))}.",
+        )
+    return one, other
 
 
 def find_language(tag: str, among: tuple[str, ...]) -> str:

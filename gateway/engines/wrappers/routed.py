@@ -72,7 +72,7 @@ class EngineRoute:
         self._pairs = pairs
         self._model: Model | None = None
         self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
-        self._ready = engine.serves if isinstance(engine, SubstitutableEngine) else self._supports
+        self._serves = engine.serves if isinstance(engine, SubstitutableEngine) else None
         self._pace = 0.0  # seconds for a unit of work with no other job; see `work`
         self._paced_at = float("-inf")
 
@@ -92,7 +92,9 @@ class EngineRoute:
     def serves(self, source: str, target: str) -> bool:
         """Tell whether it would translate a pair now."""
         ready = self.engine.health is Health.READY
-        return ready and self.takes(source, target) and self._ready(source, target)
+        # Another engine may translate instead, one with fewer pairs than the profile has.
+        serves = self._serves
+        return ready and self.takes(source, target) and (not serves or serves(source, target))
 
     @property
     def free(self) -> int:
@@ -121,9 +123,6 @@ class EngineRoute:
         known = self.pace(now)
         self._pace = pace if known is None else known + QUICK * (pace - known)
         self._paced_at = now
-
-    def _supports(self, source: str, target: str) -> bool:
-        return True  # `takes` has asked the profile
 
 
 class RoutedEngine(PushEngine):
