@@ -13,7 +13,6 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gateway.engines.base.engine import (
     OWN_FAULT,
@@ -21,6 +20,7 @@ from gateway.engines.base.engine import (
     Health,
     ModelEngine,
     Sink,
+    SinkWrapper,
     log_ids,
 )
 from gateway.engines.profiles import Profile
@@ -44,16 +44,11 @@ FAULTS_PER_DEATH = 10
 WORD = re.compile(r"\s*\S+")
 
 
-@dataclass(slots=True, eq=False)
-class ScriptedJob:
-    """A running job: its output, and how much of it is sent."""
+class ScriptedJob(SinkWrapper):
+    """A running job: its output, and the index of the next piece of it."""
 
-    job: Job
-    sink: Sink
     pieces: list[str]
-    next_piece: int = 0
-    """Index."""
-    ended: bool = False
+    next_piece = 0
 
 
 class SharedTimers:
@@ -78,7 +73,7 @@ class SharedTimers:
 
     def _fire(self, tick: int) -> None:
         for running in self._due.pop(tick):
-            if not running.ended:
+            if running.live:
                 self._callback(running)
 
 
@@ -133,7 +128,8 @@ class ScriptedEngine(ModelEngine):
     def submit(self, job: Job, sink: Sink) -> None:
         if not self._admit(sink):
             return
-        running = self._running[job.id] = ScriptedJob(job, sink, self.pieces(job))
+        running = ScriptedJob(self._running, job, sink)
+        running.pieces = self.pieces(job)
         self.started.append(job.id)
         if running.pieces:
             self._schedule(running, self.delay)
@@ -167,7 +163,7 @@ class ScriptedEngine(ModelEngine):
 
     def _on_timer(self, running: ScriptedJob) -> None:
         """Send the next piece, or hold the job if `hold` was called."""
-        if self._holding and not running.ended:
+        if self._holding and running.live:
             self._held_jobs.append(running)
             self._job_held.set()
         else:
@@ -175,7 +171,7 @@ class ScriptedEngine(ModelEngine):
 
     def _send_next(self, running: ScriptedJob) -> None:
         """Send the next piece, and the end of the job after the last one."""
-        if running.ended:
+        if not running.live:
             return
         if self.fault is not None and (fault := self._injected_fault(running)) is not None:
             self._end(running, fault)
@@ -184,7 +180,7 @@ class ScriptedEngine(ModelEngine):
         running.sink.chunk(Chunk(running.pieces[running.next_piece - 1]))
         if running.next_piece == len(running.pieces):
             self._end(running, None)
-        elif not running.ended:
+        elif running.live:
             self._schedule(running, self.pace)
 
     def _injected_fault(self, running: ScriptedJob) -> EngineFault | None:
@@ -203,15 +199,9 @@ class ScriptedEngine(ModelEngine):
         return None
 
     def _end(self, running: ScriptedJob, fault: EngineFault | None) -> None:
-        if running.ended:
-            return
-        running.ended = True
-        # The id may belong to a newer job by now.
-        if self._running.get(running.job.id) is running:
-            del self._running[running.job.id]
         if running in self._held_jobs:
             self._held_jobs.remove(running)
-        running.sink.end(fault)
+        running.finish(fault)
 
     async def aclose(self) -> None:
         self._end_all(Health.CLOSED, "The scripted engine was closed while the job ran.")
@@ -262,9 +252,7 @@ class ScriptedEngine(ModelEngine):
 
     def _end_all(self, health: Health, message: str) -> None:
         self._health = health
-        jobs = list(self._running.values())
-        self._running.clear()  # first, because a sink may submit a job with the same id
-        for running in jobs:
+        for running in list(self._running.values()):
             self._end(running, EngineGone(message))
 
 

@@ -298,7 +298,7 @@ class SinkWrapper:
 
     __slots__ = ("job", "live", "open_sinks", "sink")
 
-    def __init__(self, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink) -> None:
+    def __init__(self, open_sinks: dict[str, Any], job: Job, sink: Sink) -> None:
         self.open_sinks = open_sinks
         self.job = job
         self.sink = sink
@@ -343,7 +343,7 @@ class PullEngine(ModelEngine):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._pull_sinks: dict[str, SinkWrapper] = {}
+        self._pull_sinks: dict[str, PullSink] = {}
         self._pull_tasks: set[asyncio.Task[None]] = set()  # includes tasks that are being cancelled
 
     def generate(self, job: Job) -> AsyncGenerator[Chunk]:
@@ -375,7 +375,7 @@ class PullEngine(ModelEngine):
     def _stop(self, job_id: str, fault: EngineFault) -> None:
         """End a job with ``fault``, and have its task close the generator."""
         pull = self._pull_sinks.get(job_id)
-        if isinstance(pull, PullSink):
+        if pull is not None:
             # In a call from within the sink the task goes on, and ends by itself.
             if pull.task is not asyncio.current_task():
                 pull.task.cancel()
@@ -481,7 +481,7 @@ class EngineWrapper(ServiceWrapper[Engine], PushEngine):
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._open_sinks: dict[str, SinkWrapper] = {}
+        self._open_sinks: dict[str, Any] = {}
 
     @property
     def profile(self) -> Model:

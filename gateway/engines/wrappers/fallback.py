@@ -150,7 +150,7 @@ class FallbackEngine(Fallback[Engine], PushEngine):
 
     def __init__(self, primary: Engine, secondary: Engine, **options: Any) -> None:
         super().__init__(primary, secondary, **options)
-        self._open_sinks: dict[str, SinkWrapper] = {}
+        self._open_sinks: dict[str, FallbackSink] = {}
 
     @property
     def profile(self) -> Model:
@@ -216,7 +216,7 @@ class FallbackSink(SinkWrapper):
     __slots__ = ("engine", "has_output", "reset_pending", "taken_over")
 
     def __init__(
-        self, engine: RepeatingEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, engine: RepeatingEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import MutableMapping
+from typing import Any
 
 import msgspec
 
@@ -71,7 +72,7 @@ class GuardedSink(SinkWrapper):
     def __init__(
         self,
         engine: GuardedEngine,
-        open_sinks: dict[str, SinkWrapper],
+        open_sinks: dict[str, Any],
         job: Job,
         sink: Sink,
         *,

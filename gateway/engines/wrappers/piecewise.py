@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from typing import Any
 
 import msgspec
 
@@ -70,7 +71,7 @@ class PiecewiseSink(SinkWrapper):
     """One job in pieces. Its receiver may abort the job whenever it gets a chunk."""
 
     def __init__(
-        self, engine: PiecewiseEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, engine: PiecewiseEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine

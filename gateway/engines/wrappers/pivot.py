@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -341,9 +342,7 @@ class SharedSink(SinkWrapper):
 
     __slots__ = ("step",)
 
-    def __init__(
-        self, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink, step: FirstStep
-    ) -> None:
+    def __init__(self, open_sinks: dict[str, Any], job: Job, sink: Sink, step: FirstStep) -> None:
         super().__init__(open_sinks, job, sink)
         self.step = step
 
@@ -364,7 +363,7 @@ class PivotSink(SinkWrapper):
     __slots__ = ("_engine", "_first", "_flags", "_texts", "flagged", "step")
 
     def __init__(
-        self, engine: PivotEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, engine: PivotEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self._engine = engine

@@ -25,7 +25,6 @@ from gateway.engines.base.engine import (
     Health,
     PushEngine,
     Sink,
-    SinkWrapper,
     SubstitutableEngine,
     log_repeat,
     refuse,
@@ -140,7 +139,7 @@ class RoutedEngine(PushEngine):
         """Called when the capacity or `substitute` has changed."""
         self._working = self.name
         self._started = self._closed = False
-        self._open_sinks: dict[str, SinkWrapper] = {}
+        self._open_sinks: dict[str, RoutedSink] = {}
         self._table: tuple[tuple[object, ...], PairTable] | None = None
         for route in self.routes:
             if isinstance(route.engine, SubstitutableEngine):
@@ -287,7 +286,7 @@ class RoutedEngine(PushEngine):
 
     def abort(self, job_id: str) -> None:
         sink = self._open_sinks.get(job_id)
-        if isinstance(sink, RoutedSink):
+        if sink is not None:
             sink.route.engine.abort(job_id)
             sink.finish(Aborted(job_id))
 

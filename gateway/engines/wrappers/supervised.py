@@ -337,7 +337,7 @@ class Supervisor(Supervision[Engine], EngineWrapper):
 
     def __init__(self, build: Callable[[], Engine], **options: Any) -> None:
         super().__init__(build, **options)
-        self._open_sinks = {}
+        self._open_sinks: dict[str, SupervisedSink] = {}
 
     def submit(self, job: Job, sink: Sink) -> None:
         fault = self.refusal()
@@ -349,7 +349,7 @@ class Supervisor(Supervision[Engine], EngineWrapper):
 
     def abort(self, job_id: str) -> None:
         wrapper = self._open_sinks.get(job_id)
-        if isinstance(wrapper, SupervisedSink):
+        if wrapper is not None:
             # The engine may be an earlier one that is being closed, and may never report the end.
             wrapper.engine.abort(job_id)
             wrapper.end(Aborted(job_id))
@@ -378,7 +378,7 @@ class SupervisedSink(SinkWrapper):
     __slots__ = ("engine", "heartbeat", "supervisor")
 
     def __init__(
-        self, supervisor: Supervisor, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, supervisor: Supervisor, open_sinks: dict[str, Any], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.supervisor = supervisor
