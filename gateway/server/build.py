@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from msgspec.structs import replace
-
 from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
 from gateway.engines.recognition.base import Recogniser
@@ -101,26 +99,7 @@ def build_recogniser(settings: Settings) -> Recogniser:
     from gateway.engines import recogniser_registry
     from gateway.engines.recognition import voice
 
-    assert settings.recogniser is not None
-    options = recogniser_registry.RecogniserOptions(
-        kind=settings.recogniser,
-        model=settings.recogniser_model,
-        url=settings.recogniser_url,
-        api_key=settings.recogniser_api_key,
-        workers=settings.recogniser_workers,
-        download=settings.recogniser_download,
-        device=settings.recogniser_device,
-        compute_type=settings.recogniser_compute_type,
-    )
-    if settings.recogniser_fallback is not None:
-        fallback = replace(
-            options,
-            kind=settings.recogniser_fallback,
-            model=settings.recogniser_fallback_model,
-            workers=None,  # those of the setting are counted for the first one
-        )
-        options = replace(options, fallback=fallback)
-    recogniser = recogniser_registry.build(options)
+    recogniser = recogniser_registry.build(settings)
     voice.load()
     return recogniser
 

@@ -11,17 +11,18 @@ import sys
 from contextlib import AbstractAsyncContextManager
 
 from benchmarks.speech import material
-from gateway.engines.recogniser_registry import RecogniserOptions, build
+from gateway.engines.recogniser_registry import build
 from gateway.engines.recognition import voice
 from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.settings.catalogue import Settings
 from tests.support.hearing import hearing
 from tests.support.live import Live, running
 
 
 def whisper(live: Live) -> AbstractAsyncContextManager[RecognitionRunner]:
     """Let a gateway recognise English with the smallest real model."""
-    recogniser = build(RecogniserOptions(kind="whisper", model=str(material.model())))
+    recogniser = build(Settings(recogniser="whisper", recogniser_model=str(material.model())))
     return hearing(live, recogniser, voice.VoiceDetector)
 
 

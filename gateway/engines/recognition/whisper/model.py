@@ -66,7 +66,6 @@ class WhisperModel:
     :param device: ``cpu``, ``cuda`` or ``auto``
     :param compute_type: number format of CTranslate2. None: ``int8`` on a CPU, where that of most
         files takes twice the time for the same text, and ``float16`` on a GPU
-    :param threads: threads of one recognition
     :param workers: recognitions at once
     :param download: whether a named model that is not on this machine may be downloaded
 
@@ -79,7 +78,6 @@ class WhisperModel:
         *,
         device: str = "auto",
         compute_type: str | None = None,
-        threads: int = 1,
         workers: int = 1,
         download: bool = False,
     ) -> None:
@@ -96,7 +94,7 @@ class WhisperModel:
                 str(path) if path.is_dir() else model,
                 device=device,
                 compute_type=compute_type or ("int8" if device == "cpu" else "float16"),
-                cpu_threads=threads,
+                cpu_threads=1,  # more speakers at once matter more than one of them
                 num_workers=workers,
                 local_files_only=not download,
             )
