@@ -80,22 +80,18 @@ def widened(model: Path, cache: Path) -> Path:
 
 
 def user_cache() -> Path:
-    """Return the default cache directory of this user.
-
-    https://specifications.freedesktop.org/basedir-spec/latest/
-    """
+    """Return the default cache directory of this user."""
+    # https://specifications.freedesktop.org/basedir-spec/latest/
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gateway"
 
 
 def _make_cached(directory: Path, make: Callable[[Path], None]) -> Path:
-    """Return ``directory``, after having ``make`` fill it if it does not exist.
-
-    Another process may do the same at the same time: each of them fills a directory of its own, and
-    the first one to rename it wins.
-    """
+    """Return ``directory``, after having ``make`` fill it if it does not exist."""
     cache = directory.parent
     if not directory.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
+        # Another process may do the same at the same time: each of them fills a directory of its
+        # own, and the first one to rename it wins.
         made = Path(tempfile.mkdtemp(prefix=".converting-", dir=cache))
         try:
             make(made)
@@ -178,10 +174,7 @@ def widen(model: Path, target: Path) -> None:
 
 
 def reader(model: Path) -> TensorReader:
-    """Return a function that reads one weight as float32, from any file and storage type.
-
-    The scales of an int8 weight, one float per row, are the tensor ``<name>_scale``.
-    """
+    """Return a function that reads one weight as float32, from any file and storage type."""
     tensors = _index(model)
 
     def stored(name: str) -> tuple[str, Tensor]:
@@ -195,6 +188,7 @@ def reader(model: Path) -> TensorReader:
         kind, data = stored(name)
         if kind == "BF16":
             return (data.astype(np.uint32) << 16).view(np.float32)
+        # The scales of an int8 weight, one float per row, are the tensor ``<name>_scale``.
         if kind == "I8":
             return data.astype(np.float32) * read(name + "_scale").reshape(-1, 1)
         return data.astype(np.float32)
@@ -233,10 +227,8 @@ def _check(config: Mapping[str, Any]) -> None:
 
 
 def _rope(config: Mapping[str, Any]) -> tuple[str, float, float]:
-    """Return type, factor and base of the rotary positions.
-
-    They are in ``rope_parameters`` since transformers 5, in ``rope_scaling`` before.
-    """
+    """Return type, factor and base of the rotary positions."""
+    # They are in ``rope_parameters`` since transformers 5, in ``rope_scaling`` before.
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     base = rope.get("rope_theta") or config.get("rope_theta") or 10_000.0
@@ -244,11 +236,7 @@ def _rope(config: Mapping[str, Any]) -> tuple[str, float, float]:
 
 
 def _spec(config: Mapping[str, Any], read: TensorReader) -> Any:
-    """Return a `ctranslate2.specs.TransformerDecoderModelSpec` with the weights of a Llama model.
-
-    Llama in transformers rotates halves of the head (``rotary_interleave=False``), so the query and
-    key weights need no permutation.
-    """
+    """Return a `TransformerDecoderModelSpec` of CTranslate2 with the weights of a Llama model."""
     from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 
     heads = config["num_attention_heads"]
@@ -263,6 +251,8 @@ def _spec(config: Mapping[str, Any], read: TensorReader) -> Any:
         ffn_glu=True,
         rms_norm=True,
         rotary_dim=0,  # 0: the whole head
+        # Llama in transformers rotates halves of the head (``rotary_interleave=False``), so the
+        # query and key weights need no permutation.
         rotary_interleave=False,
         rotary_scaling_type=linear if rope == "linear" else None,
         rotary_scaling_factor=factor,

@@ -163,10 +163,8 @@ class Vocabulary:
         return spelling
 
     def draft(self, job: Job, prefix_ids: Sequence[int]) -> list[int]:
-        """Return the ids of a job's draft, which follow those of its forced prefix.
-
-        There are none in a second attempt, nor if the prefix has other ids with the draft.
-        """
+        """Return the ids of a job's draft, which follow those of its forced prefix."""
+        # There are none in a second attempt, nor if the prefix has other ids with the draft.
         if not job.draft or job.attempt > 1:
             return []
         whole = self.forced(job.prefix + job.draft, job.prefix_ids)
@@ -273,12 +271,10 @@ class SentencePieces:
         return [self._ids[token] for token in tokens if token in self._ids]
 
     def _continue(self, rest: str) -> list[str]:
-        """Return the tokens of text that follows other text.
-
-        The splitting function takes every text for a beginning, and marks it with a space.
-        """
+        """Return the tokens of text that follows other text."""
         if not rest or rest[0].isspace():
             return self.target(rest) if rest else []
+        # The splitting function takes every text for a beginning, and marks it with a space.
         first, *others = self.target(rest) or [""]
         bare = first.removeprefix("▁")
         return others if not bare else [bare if bare in self._ids else first, *others]

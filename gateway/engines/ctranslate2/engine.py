@@ -290,10 +290,8 @@ class CTranslate2Engine(ModelEngine):
             self._start_batch(self._next_batch(min(self._batch, ceil(len(self._waiting) / free))))
 
     def _next_batch(self, most: int) -> list[DecodeStream]:
-        """Remove a batch of at most ``most`` jobs from the waiting ones.
-
-        The batch has the most urgent job and those that are nearest to it in size.
-        """
+        """Remove a batch of at most ``most`` jobs from the waiting ones."""
+        # The batch has the most urgent job and those that are nearest to it in size.
         first, *rest = sorted(self._waiting, key=lambda stream: stream.job.priority)
         others = [stream for stream in rest if self._may_share_batch(first.job, stream.job)]
         others.sort(key=lambda stream: abs(prompt_size(stream.job) - prompt_size(first.job)))
@@ -302,13 +300,11 @@ class CTranslate2Engine(ModelEngine):
         return batch
 
     def _may_share_batch(self, one: Job, other: Job) -> bool:
-        """Tell whether two jobs may share a batch.
-
-        Finals and partials do not, so that partials do not delay finals. Jobs with a limit on
-        repetition do not share a batch either. In the batch of a decoder, that limit would also
-        apply to the part of a prompt that is longer than the shortest one. All other jobs of one
-        profile have the same sampling.
-        """
+        """Tell whether two jobs may share a batch."""
+        # Finals and partials do not, so that partials do not delay finals. Jobs with a limit on
+        # repetition do not share a batch either. In the batch of a decoder, that limit would also
+        # apply to the part of a prompt that is longer than the shortest one. All other jobs of one
+        # profile have the same sampling.
         return (
             one.priority == other.priority
             and one.attempt == other.attempt == 1
@@ -366,21 +362,17 @@ class CTranslate2Engine(ModelEngine):
             stream.end(fault=fault)
 
     def _free(self) -> None:
-        """Wait for the decodes, then for CTranslate2's own threads.
-
-        These must end before the interpreter does, because a callback into a finalising
-        interpreter crashes it.
-        """
+        """Wait for the decodes, then for CTranslate2's own threads."""
+        # These must end before the interpreter does, because a callback into a finalising
+        # interpreter crashes it.
         self._threads.shutdown(cancel_futures=True)
         self._model = None
         atexit.unregister(self._free)
 
 
 def prompt_size(job: Job) -> int:
-    """Return the bytes of a prompt, without the instructions that all prompts have.
-
-    A token has about four bytes, in any script.
-    """
+    """Return the bytes of a prompt, without the instructions that all prompts have."""
+    # A token has about four bytes, in any script.
     return len(job.text.encode()) + len(job.prefix.encode())
 
 

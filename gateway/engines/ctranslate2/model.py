@@ -385,10 +385,8 @@ def _sampling(profile: Profile, job: Job) -> dict[str, Any]:
 
 
 def _spec_name(path: Path) -> str:
-    """Return the name of the specification in a ``model.bin``.
-
-    The head of the file has a version, the length of the name, and the name.
-    """
+    """Return the name of the specification in a ``model.bin``."""
+    # The head of the file has a version, the length of the name, and the name.
     with path.open("rb") as file:
         head = file.read(128)
     length = int.from_bytes(head[4:6], "little")

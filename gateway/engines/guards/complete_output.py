@@ -194,14 +194,13 @@ def is_refusal(source: str, text: str, spoken: str) -> bool:
 
 
 def find_flags(source: str, text: str) -> tuple[Guard, ...]:
-    """Return flags for long numbers and addresses of the source that are not in the output.
-
-    Numbers count as lost as well if the output has a time of day and it is none of the source's.
-    """
+    """Return flags for long numbers and addresses of the source that are not in the output."""
     flags = []
     numbers = NUMBER.findall(unicodedata.normalize("NFKC", without_addresses(source)))
     if numbers:
         output_digits = ascii_digits(text)
+        # Numbers count as lost as well if the output has a time of day and it is none of the
+        # source's.
         if any(
             len(number) >= 3 and number not in output_digits
             for number in map(ascii_digits, numbers)
@@ -216,11 +215,9 @@ def find_flags(source: str, text: str) -> tuple[Guard, ...]:
 
 
 def has_other_time(source: str, text: str) -> bool:
-    """Tell whether a source with times of day became an output with another one.
-
-    17:45 can be 5:45, and "Viertel vor sechs" is not looked for. A full hour of the output may be
-    "10 pm" in the source.
-    """
+    """Tell whether a source with times of day became an output with another one."""
+    # 17:45 can be 5:45, and "Viertel vor sechs" is not looked for. A full hour of the output may be
+    # "10 pm" in the source.
     times = clock_times(source)
     return bool(times) and any(time[1] and time not in times for time in clock_times(text))
 

@@ -163,11 +163,9 @@ _RUDE = {
 
 
 def _at_a_word(words: str) -> re.Pattern[str]:
-    """Return a pattern that finds ``words`` at the beginning of a word, in lower-case text.
-
-    The first three letters stand before the look-behind, so that a search skips nearly all text by
-    a comparison of letters.
-    """
+    """Return a pattern that finds ``words`` at the beginning of a word, in lower-case text."""
+    # The first three letters stand before the look-behind, so that a search skips nearly all text
+    # by a comparison of letters.
     return re.compile("|".join(rf"{word[:3]}(?<![^\W_]...){word[3:]}" for word in words.split()))
 
 

@@ -320,10 +320,8 @@ class OutputGuard:
                 raise rejection(Guard.LOOP, "repeats itself without end")
 
     def _allowed_repeats(self) -> int:
-        """Return how often the source repeats a phrase.
-
-        The result is kept, because it is needed with every word of a repetition.
-        """
+        """Return how often the source repeats a phrase."""
+        # The result is kept, because it is needed with every word of a repetition.
         self._source_repeats = self._source_repeats or max_repeats(self.job.text)
         return self._source_repeats
 
@@ -383,10 +381,8 @@ def preamble_length(text: str, job: Job, *, final: bool) -> int | None:
 
 @lru_cache(maxsize=256)
 def preamble_words(target: str) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
-    """Return `TRANSLATION`, and sorted `OPENERS` and `AROUND`, for preambles into ``target``.
-
-    The names of the target language are added to each of them.
-    """
+    """Return `TRANSLATION`, and sorted `OPENERS` and `AROUND`, for preambles into ``target``."""
+    # The names of the target language are added to each of them.
     names = frozenset(map(str.casefold, WORD.findall(f"{name(target)} {endonym(target)}")))
     return TRANSLATION | names, tuple(sorted(OPENERS | names)), tuple(sorted(AROUND | names))
 

@@ -86,16 +86,14 @@ class RepeatCounter:
         self._at = -1
 
     def add(self, token: str) -> tuple[int, int]:
-        """Add the next token. Return the length of the repeated phrase in tokens, and its count.
-
-        The time does not grow with the length of the run: a speaker may say one word a thousand
-        times.
-        """
+        """Add the next token. Return the length of the repeated phrase in tokens, and its count."""
         tokens = self.tokens
         recent = tokens[-NGRAM:]
         tokens.append(token)
         self.seen.add(token)
         best = (1, 1)
+        # The time does not grow with the length of the run: a speaker may say one word a thousand
+        # times.
         if token in recent:
             if self._at != len(tokens) - 1:
                 self._same = [0] * (NGRAM + 1)

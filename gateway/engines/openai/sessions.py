@@ -31,11 +31,9 @@ them after two hours without a job."""
 
 
 def session_id(room: str, target: str) -> str:
-    """Return the name of the session for the jobs of one room and target language.
-
-    Names of rooms may tell about customers, and routers log the name of every session. So the room
-    is hashed, in the same way in every gateway, because a room may move from one to another.
-    """
+    """Return the name of the session for the jobs of one room and target language."""
+    # Names of rooms may tell about customers, and routers log the name of every session. So the
+    # room is hashed, in the same way in every gateway, because a room may move from one to another.
     return f"{blake2b(room.encode(), digest_size=8).hexdigest()}.{target}"
 
 

@@ -130,10 +130,8 @@ def _find_profile(
 
 
 def _table(name: str) -> dict[str, Any]:
-    """Return the keys of a profile.
-
-    They override those of the profile it ``extends``, from which ``without`` removes some.
-    """
+    """Return the keys of a profile."""
+    # They override those of the profile it ``extends``, from which ``without`` removes some.
     if name.endswith(".toml"):
         text, stem = Path(name).read_text(encoding="utf-8"), Path(name).stem
     elif name in _files():

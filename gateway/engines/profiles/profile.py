@@ -351,11 +351,7 @@ class Profile(
         }
 
     def _render_parts(self, flags: Mapping[str, bool], values: _Values) -> list[Control | str]:
-        """Return the parts of a prompt without the forced prefix, with adjacent texts joined.
-
-        Tokenizers merge characters of adjacent texts. Joined texts give the same ids as the model's
-        own chat template.
-        """
+        """Return the parts of a prompt without the forced prefix, with adjacent texts joined."""
         framed: list[Control | str] = [Control(self.bos)] if self.bos else []
         for piece in self._frame:
             if isinstance(piece, _TemplateField):
@@ -363,6 +359,8 @@ class Profile(
             else:
                 inner = iter((piece,))
             for part in inner:
+                # Tokenizers merge characters of adjacent texts. Joined texts give the same ids as
+                # the model's own chat template.
                 if isinstance(part, str) and framed and isinstance(framed[-1], str):
                     framed[-1] += part
                 else:

@@ -209,10 +209,8 @@ class LoadedModel:
             asyncio.get_running_loop().call_soon(request.on_failure, exc)
 
     def abort(self, request_id: str) -> None:
-        """Abort a request inside vLLM before this returns. Do nothing if it does not exist.
-
-        vLLM has no synchronous abort, but it waits only while the pipe to EngineCore is full.
-        """
+        """Abort a request inside vLLM before this returns. Do nothing if it does not exist."""
+        # vLLM has no synchronous abort, but it waits only while the pipe to EngineCore is full.
         rest = run_eagerly(self.engine.abort(request_id))
         if rest is not None:
             self._start_task(self._finish_abort(rest), "vllm abort")
@@ -375,10 +373,8 @@ class LoadedModel:
 
 
 def choose_rank(room: str, target: str, ranks: int) -> int:
-    """Return the copy of the model, from 0, for the jobs of one room and target language.
-
-    It has the beginning of a growing text in its cache. The hash is the same in every process.
-    """
+    """Return the copy of the model, from 0, for the jobs of one room and target language."""
+    # It has the beginning of a growing text in its cache. The hash is the same in every process.
     digest = blake2b(f"{room}.{target}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) % ranks
 

@@ -246,12 +246,10 @@ class FallbackSink(SinkWrapper):
 
 
 def adapted(job: Job, profile: Model) -> Job | None:
-    """Return the job with the tags that another model has for its languages; None if it lacks one.
-
-    Token ids mean nothing to another vocabulary, so they are left out.
-    """
+    """Return the job with the tags of another model for its languages; None if it lacks one."""
     source = languages.match(job.source, profile.sources)
     target = languages.match(job.target, profile.targets)
     if source is None or target is None or not profile.supports(source, target):
         return None
+    # Token ids mean nothing to another vocabulary, so they are left out.
     return replace(job, source=source, target=target, prefix_ids=())

@@ -165,10 +165,8 @@ class PivotEngine(EngineWrapper):
         return f"{job.id}.pivot{next(self._numbers)}"
 
     def tell_of_free_slot(self) -> None:
-        """Tell the hub that an engine takes another job, although the job with two steps goes on.
-
-        A single engine has one slot for both steps.
-        """
+        """Tell the hub that an engine takes another job while the job with two steps goes on."""
+        # A single engine has one slot for both steps.
         if self.slots is not None:
             self.changed()
 

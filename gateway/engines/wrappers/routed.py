@@ -105,11 +105,9 @@ class EngineRoute:
         return self._pace if now - self._paced_at < STALE_S else None
 
     def expected(self, pace: float) -> float:
-        """Return the expected seconds for a unit of work in a further job, divided by the weight.
-
-        With all slots taken, a job takes about twice as long as alone. The exact factor does not
-        matter, since it is the same for all engines: it spreads jobs over engines of one pace.
-        """
+        """Return the expected seconds for a unit of work in a further job, by the weight."""
+        # With all slots taken, a job takes about twice as long as alone. The exact factor does not
+        # matter, since it is the same for all engines: it spreads jobs over engines of one pace.
         return pace * (1 + self.jobs / max(1, self.engine.capacity)) / self.weight
 
     def measure(self, seconds: float, units: int, jobs: int, now: float) -> None:

@@ -142,11 +142,9 @@ class Supervision(ServiceWrapper[S]):
 
     @property
     def silence(self) -> float:
-        """Seconds for which jobs have run since any of them got output or ended by itself.
-
-        Output sets a flag only. Its time counts as the time of the next read of this property,
-        which happens at least once in every `poll`.
-        """
+        """Seconds for which jobs have run since any of them got output or ended by itself."""
+        # Output sets a flag only. Its time counts as the time of the next read of this property,
+        # which happens at least once in every `poll`.
         if self.heartbeat.beats:
             self._note_output()
         return self._silent_before + (
@@ -402,10 +400,8 @@ def backoff(tries: int, max_backoff: float = BACKOFF_MAX) -> float:
 
 
 def probe_job(profile: Model) -> Job:
-    """Return the job that a new engine must translate, for a language pair of ``profile``.
-
-    The source is English if the model has it, because `PROBE` is English.
-    """
+    """Return the job that a new engine must translate, for a language pair of ``profile``."""
+    # The source is English if the model has it, because `PROBE` is English.
     sources = sorted(profile.sources, key=lambda source: source != "en")
     source, target = next(
         (source, target)
