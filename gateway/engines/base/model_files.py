@@ -107,13 +107,11 @@ def _make_cached(directory: Path, make: Callable[[Path], None]) -> Path:
 def key(model: Path, made: str) -> str:
     """Return the name of a model's directory in the cache.
 
-    The name depends on the content of the small files, but on the size and time of change of the
-    weights, because to read gigabytes would cost what the cache saves.
-
     :param made: the kind of conversion, which the name depends on as well
     """
     digest = hashlib.sha256(f"{VERSION} {made}".encode())
     for path in sorted(model.iterdir()):
+        # To read gigabytes of weights would cost what the cache saves.
         if path.suffix == ".safetensors":
             stat = path.stat()
             digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())

@@ -424,12 +424,11 @@ class Profile(
     def max_tokens(self, source_tokens: int, prefix_tokens: int = 0) -> int:
         """Return the most tokens to generate for a source of ``source_tokens``.
 
-        A forced prefix counts as output, except that `MIN_CONTINUATION` tokens may always follow.
-
         :param prefix_tokens: tokens of the forced prefix
         """
         rule = self.output
         most = min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
+        # A forced prefix counts as output, but a few tokens may always follow to end the sentence.
         return max(most - prefix_tokens, min(MIN_CONTINUATION, most))
 
 

@@ -31,13 +31,11 @@ class DraftFollower:
     def follow(self, output: Sequence[int]) -> Sequence[int]:
         """Return the tokens of the draft that may come next; none if the output has left the draft.
 
-        After a token that differs, the output is found again at the next equal token of the draft
-        that is at most `REACH` tokens further.
-
         :param output: all tokens of the output so far
         """
         ids = self._ids
         for token in output[self._seen :]:
+            # After a token that differs, the output is found again at the next equal token near it.
             near = ids[self._at : self._at + REACH]
             self._lost = token not in near
             if not self._lost:
