@@ -110,7 +110,7 @@ const statistics = new StatisticsPanel(settings, key);
 const sidePanel = new SidePanel();
 sidePanel.add($("#moderation"), moderation.section);
 sidePanel.add($("#statistics"), statistics.section, { onOpen: () => statistics.open(), onClose: () => statistics.close() });
-new CaptionActions(captions, autoscroll, {
+const actions = new CaptionActions(captions, autoscroll, {
   role: () => document.body.dataset.role,
   send: (message) => connection.send(message),
 });
@@ -251,6 +251,7 @@ function endMeeting() {
   $("#state").textContent = STRINGS.page.ended;
   demo.stop();
   microphone.stop();
+  actions.end();
   sidePanel.close();
   showNotice("");
   loadEnd().then((meetingEnd) => meetingEnd.show());

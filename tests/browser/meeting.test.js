@@ -420,6 +420,10 @@ test("the end of a meeting is asked for, and its transcripts in all languages ca
   await type(page, "good morning");
   await hasCaption(reader, "fr", "[fr] good morning");
   await page.getByText("2 people").waitFor();
+  await type(page, "to be deleted");
+  await hasCaption(page, "de", "[de] to be deleted");
+  await page.locator(".row").last().hover();
+  await page.getByRole("button", { name: "Delete" }).click(); // within the time in which it can be undone the meeting ends
   await page.getByRole("button", { name: "Moderate" }).click();
   await page.getByRole("button", { name: "End the meeting" }).click();
   await picture(page, "ending");
@@ -440,7 +444,7 @@ test("the end of a meeting is asked for, and its transcripts in all languages ca
   assert.match((await save("Français: Text")).join(), /\.fr\.txt,.*\[fr\] good morning/s);
   assert.match((await save("Deutsch: Subtitles")).join(), /\.de\.vtt,.*\[de\] good morning/s);
   assert.equal((await fetch(`${environment.address}/v1/rooms/${name}/transcript.txt`)).status, 404);
-  for (const control of ["#share", "#moderation", "#line", "#mic"]) assert.equal(await page.locator(control).isVisible(), false, control);
+  for (const control of ["#share", "#moderation", "#line", "#mic", ".deletion"]) assert.equal(await page.locator(control).isVisible(), false, control);
   assert.equal(await reader.locator("#ended ul").isVisible(), false);
   await page.getByRole("link", { name: "New meeting" }).last().click();
   await connected(page);

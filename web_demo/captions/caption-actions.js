@@ -53,6 +53,13 @@ export class CaptionActions {
     this.#reader.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
+  /** Take back what is not done yet, because the meeting is over. */
+  end() {
+    for (const id of [...this.#deletions.keys()]) this.#forgetDeletion(id);
+    this.#editor?.close();
+    this.#toolbar.remove();
+  }
+
   /** Move the toolbar to `row`; with null, to the row that has the focus. */
   #moveTo(row) {
     const target = row ?? (this.#list.contains(document.activeElement) ? this.#row : null);
@@ -65,7 +72,13 @@ export class CaptionActions {
     if (this.#row !== target || this.#toolbar.parentNode !== target) {
       this.#row = target;
       target.append(this.#toolbar);
+      this.#followGrowth(target);
     }
+  }
+
+  /** Keep the end of the newest row in sight: on telephones it grows by the toolbar. */
+  #followGrowth(row) {
+    if (row === this.#list.lastElementChild) this.#autoscroll.onGrowth(0);
   }
 
   /** Delete a line for everybody in a moment. Until then a bar in its row takes the deletion back. */
@@ -88,6 +101,7 @@ export class CaptionActions {
     row.dataset.deleting = "";
     row.append(bar);
     undo.focus();
+    this.#followGrowth(row);
   }
 
   #deleteNow(id) {

@@ -45,6 +45,8 @@ export default {
     demoLanguage: "Sprache der Demo",
     demoNote: "Fünf Personen, hundert Zeilen, etwa fünf Minuten",
     specimen: "So lesen Sie die Untertitel",
+    sample: "Wir treffen uns am Donnerstag",
+    sampleDraft: "um neun",
     stable: "Solcher Text ändert sich selten.",
     draft: "Solcher Text ist ein Entwurf.",
   },

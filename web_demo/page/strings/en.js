@@ -48,6 +48,8 @@ export default {
     demoLanguage: "Language of the demo",
     demoNote: "Five people, a hundred lines, about five minutes",
     specimen: "How to read the captions",
+    sample: "We meet again on Thursday",
+    sampleDraft: "at nine",
     stable: "Text like this rarely changes.",
     draft: "Text like this is a draft.",
   },

@@ -45,6 +45,8 @@ export default {
     demoLanguage: "Idioma de la demo",
     demoNote: "Cinco personas, cien líneas, unos cinco minutos",
     specimen: "Cómo leer los subtítulos",
+    sample: "Nos vemos el jueves",
+    sampleDraft: "a las nueve",
     stable: "Un texto así casi nunca cambia.",
     draft: "Un texto así es un borrador.",
   },

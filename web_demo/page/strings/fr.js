@@ -45,6 +45,8 @@ export default {
     demoLanguage: "Langue de la démo",
     demoNote: "Cinq personnes, cent lignes, environ cinq minutes",
     specimen: "Comment lire les sous-titres",
+    sample: "Nous nous retrouvons jeudi",
+    sampleDraft: "à neuf heures",
     stable: "Un texte comme celui-ci change rarement.",
     draft: "Un texte comme celui-ci est provisoire.",
   },

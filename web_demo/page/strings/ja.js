@@ -45,6 +45,8 @@ export default {
     demoLanguage: "デモの言語",
     demoNote: "参加者 5 人、100 行、約 5 分",
     specimen: "字幕の読み方",
+    sample: "木曜日に",
+    sampleDraft: "また集まりましょう",
     stable: "この色の文字はほぼ確定です。",
     draft: "この色の文字は下書きです。",
   },
