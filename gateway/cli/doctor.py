@@ -197,7 +197,7 @@ def rooms(settings: Settings) -> Iterator[str]:
 
 
 def _redis(url: str) -> Iterator[str]:
-    if importlib.util.find_spec("redis") is None:
+    if None in map(importlib.util.find_spec, ("redis", "hiredis")):
         raise CheckFailed("redis needs the extra: pip install 'caption-gateway[redis]'.")
     from redis import Redis, RedisError
 

@@ -140,10 +140,14 @@ def test_the_place_of_the_rooms_is_checked(found: Found, tmp_path: Path) -> None
     assert "secret" not in line
 
 
+@pytest.mark.parametrize("missing", ["redis", "hiredis"])
 def test_redis_without_its_extra_says_how_to_install_it(
-    found: Found, monkeypatch: pytest.MonkeyPatch
+    missing: str, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == missing else find(name)
+    )
     assert "caption-gateway[redis]" in found("--redis", "redis://127.0.0.1:1")["rooms"][0]
 
 

@@ -3,9 +3,8 @@
 Owns: how commands are packed, the next answer, and how long nothing has come. Must not know: what
 is sent and answered.
 
-A pipeline of redis-py waits for all its answers before the next one is sent, and builds an object
-for each command: 95 us for a single message. Here it is 20 us, and no message waits for another's
-round trip.
+A pipeline of redis-py waits for all its answers before the next one is sent, packs commands in
+Python, and takes more than twice the CPU time for a single message.
 """
 
 from __future__ import annotations
