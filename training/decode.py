@@ -62,6 +62,10 @@ class Torch:
     def text(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode(list(ids))
 
+    def texts(self, many: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of many translations, decoded on all cores."""
+        return self.tokenizer.decode_batch([list(ids) for ids in many])
+
     @torch.inference_mode()
     def _greedy(
         self, prompts: list[list[int]], most: int, loops: bool
@@ -129,9 +133,17 @@ def repeating(made: Tensor) -> Tensor:
     return found
 
 
-def loaded(path: Path, raw: bool = False) -> Torch:
-    """Return the model of a directory, or of a checkpoint with its weights rounded as they ship."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+def devices() -> list[str]:
+    """Return the names of all GPUs that can be used, or that of the CPU."""
+    return [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cpu"]
+
+
+def loaded(path: Path, raw: bool = False, device: str = "") -> Torch:
+    """Return the model of a directory, or of a checkpoint with its weights rounded as they ship.
+
+    :param device: name of the device that it is put on; the first of `devices` if empty
+    """
+    device = device or devices()[0]
     if path.is_dir():
         return Torch(export.opened(path).to(device), path / TOKENIZER)
     state = torch.load(path, map_location="cpu", weights_only=True)

@@ -19,13 +19,18 @@ import random
 import time
 from collections import Counter, defaultdict
 from functools import cache, partial
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 
 from training import figures, noise, pairs, prepare
 from training.pairs import Pair
 from training.prompt import Text
+
+if TYPE_CHECKING:
+    from training import decode
 
 CORPORA = ("tatoeba", "bcontrast", "ami_dev", "convlab_human", "xrisawoz", "xquad", "tico19", "pud")
 """Whose English is translated: what people say, and a little news; no manuals."""
@@ -41,17 +46,17 @@ Chinese or Japanese are a word, of which there are many more than pairs of lette
 CHUNK = 4000
 """Translations that a process looks through at a time."""
 
-SLICE = 150_000
-"""Texts that are translated before the clock is looked at: many of one length are quicker."""
+SLICE = 200_000
+"""Texts that a process translates before the clock is looked at: many of one length are quicker."""
+
+BESIDE = 2
+"""Processes on a GPU: one alone waits for Python half of the time."""
 
 Made = tuple[list[int], float, str]
 """The ids of a translation, its mean log probability, and the text it is translated back to."""
 
 
 def main() -> None:
-    # Not at the top: the processes that look through text start without torch.
-    from training import decode
-
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--count", type=int, default=900_000)
@@ -61,37 +66,37 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=16)
     options = parser.parse_args()
+    # Not at the top: the processes that look through text start without torch.
+    from training import decode
+
     began = time.monotonic()
-    engine = decode.loaded(options.work / options.checkpoint)
-    texts = missing(prepare.read(options.work), options.count)
-    texts += foreign(prepare.read_lone(options.work))
-    random.Random(0).shuffle(texts)
-    print(f"{len(texts)} to translate, {time.monotonic() - began:.0f} s", flush=True)
     spawn = multiprocessing.get_context("spawn")
+    devices = decode.devices() * BESIDE
+    names = spawn.SimpleQueue()
+    for name in devices:
+        names.put(name)
+    begin = (options.work / options.checkpoint, names)
     sift = partial(sifted, options.work / prepare.TOKENIZER)
-    with spawn.Pool(max(1, min(options.workers, os.cpu_count() or 1))) as pool:
+    with (
+        spawn.Pool(len(devices), _begin, begin) as translators,
+        spawn.Pool(max(1, min(options.workers, os.cpu_count() or 1))) as pool,
+    ):
+        texts = missing(prepare.read(options.work), options.count)
+        texts += foreign(prepare.read_lone(options.work))
+        random.Random(0).shuffle(texts)
+        print(f"{len(texts)} to translate, {time.monotonic() - began:.0f} s", flush=True)
         waiting = []
-        for at in range(0, len(texts), SLICE):
+        step = SLICE * len(devices)
+        for at in range(0, len(texts), step):
+            round = [texts[n : n + SLICE] for n in range(at, min(at + step, len(texts)), SLICE)]
             start = time.monotonic()
-            some = texts[at : at + SLICE]
-            there = engine.scored(some, loops=False)
-            back = engine.scored(
-                [
-                    Text(engine.text(ids), text.target, text.source)
-                    for text, (ids, _) in zip(some, there, strict=True)
-                ],
-                loops=False,
-            )
-            made = [
-                (ids, score, engine.text(again))
-                for (ids, score), (again, _) in zip(there, back, strict=True)
-            ]
-            waiting += [
-                pool.apply_async(sift, ((some[n : n + CHUNK], made[n : n + CHUNK]),))
-                for n in range(0, len(some), CHUNK)
-            ]
+            for some, made in zip(round, translators.map(_there_and_back, round, 1), strict=True):
+                waiting += [
+                    pool.apply_async(sift, ((some[n : n + CHUNK], made[n : n + CHUNK]),))
+                    for n in range(0, len(some), CHUNK)
+                ]
             now = time.monotonic()
-            print(f"{at + len(some)} translated, {now - began:.0f} s", flush=True)
+            print(f"{min(at + step, len(texts))} translated, {now - began:.0f} s", flush=True)
             if now + (now - start) > began + options.until:
                 break
         kept = [one for some in waiting for one in some.get()]
@@ -99,6 +104,37 @@ def main() -> None:
     kept = kept[int(len(kept) * DROPPED) :]
     prepare.write(options.work / prepare.SYNTHETIC, (pair for _, pair in kept))
     print(f"{len(kept)} kept, {time.monotonic() - began:.0f} s")
+
+
+_given: tuple[Path, str]
+
+
+def _begin(checkpoint: Path, names: SimpleQueue[str]) -> None:
+    """Take a GPU for this process."""
+    global _given
+    _given = (checkpoint, names.get())
+
+
+@cache
+def _engine() -> decode.Torch:
+    """Load the model with the first texts, so that its errors are raised where they are awaited."""
+    from training import decode
+
+    checkpoint, device = _given
+    return decode.loaded(checkpoint, device=device)
+
+
+def _there_and_back(texts: list[Text]) -> list[Made]:
+    """Return the translation of each text, and the one of that into the language of the text."""
+    engine = _engine()
+    there = engine.scored(texts, loops=False)
+    said = engine.texts([ids for ids, _ in there])
+    back = engine.scored(
+        [Text(new, text.target, text.source) for text, new in zip(texts, said, strict=True)],
+        loops=False,
+    )
+    again = engine.texts([ids for ids, _ in back])
+    return [(ids, score, text) for (ids, score), text in zip(there, again, strict=True)]
 
 
 def missing(rows: list[Pair], count: int) -> list[Text]:

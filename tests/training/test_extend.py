@@ -76,3 +76,28 @@ def test_agreement_is_that_of_letters_in_any_case() -> None:
     assert extend.agreement("Good day.", "good day") == 1
     assert extend.agreement("abc", "xyz") == extend.agreement("abc", "") == 0
     assert extend.agreement("", "") == 1
+
+
+class Reversing:
+    """An engine whose translation of a text into a language is the text, reversed."""
+
+    def __init__(self) -> None:
+        self.asked: list[Text] = []
+
+    def scored(self, texts: list[Text], *, loops: bool) -> list[tuple[list[int], float]]:
+        assert not loops
+        self.asked += texts
+        return [([ord(sign) for sign in reversed(text.text)], -0.5) for text in texts]
+
+    def texts(self, many: list[list[int]]) -> list[str]:
+        return ["".join(map(chr, ids)) for ids in many]
+
+
+def test_each_translation_is_translated_back_into_the_language_of_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Reversing()
+    monkeypatch.setattr(extend, "_engine", lambda: engine)
+    made = extend._there_and_back([Text("ab", "en", "de"), Text("cd", "fr", "en")])
+    assert made == [([98, 97], -0.5, "ab"), ([100, 99], -0.5, "cd")]
+    assert engine.asked[2:] == [Text("ba", "de", "en"), Text("dc", "en", "fr")]
