@@ -1,6 +1,9 @@
 """A checkpoint written as the model that ships: Hugging Face's layout, 8-bit weights with scales.
 
-    python -m training.export WORK TARGET [--checkpoint checkpoint.pt] [--raw]
+    python -m training.export WORK TARGET [--checkpoint checkpoint.pt ...] [--raw]
+
+Of several checkpoints, runs with other seeds from one beginning, the mean of the weights is written
+(https://arxiv.org/abs/2203.05482).
 
 Each matrix is int8 with one float32 scale a row beside it (``<name>_scale``), which is the grid
 that CTranslate2 rounds to anyway; vectors are float16.
@@ -11,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +30,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--checkpoint", default="checkpoint.pt")
+    parser.add_argument("--checkpoint", nargs="+", default=["checkpoint.pt"])
     parser.add_argument("--raw", action="store_true", help="not the average of the weights")
     options = parser.parse_args()
-    state = torch.load(options.work / options.checkpoint, map_location="cpu", weights_only=True)
+    states = [
+        torch.load(options.work / name, map_location="cpu", weights_only=True)
+        for name in options.checkpoint
+    ]
     options.target.mkdir(parents=True, exist_ok=True)
-    write(weights(state, options.raw), Shape(**state["shape"]), options.target)
+    tensors = mean([weights(state, options.raw) for state in states])
+    write(tensors, Shape(**states[0]["shape"]), options.target)
     shutil.copyfile(options.work / TOKENIZER, options.target / TOKENIZER)
 
 
 def weights(state: Mapping[str, Any], raw: bool = False) -> dict[str, Tensor]:
     return dict(state["model"] if raw else state["average"])
+
+
+def mean(each: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of each tensor of models of one shape."""
+    return {name: torch.stack([one[name] for one in each]).mean(0) for name in each[0]}
 
 
 def restored(state: Mapping[str, Any], raw: bool = False) -> Llama:
