@@ -2,8 +2,8 @@
 shows how.
 """
 
+from gateway.transcripts.format_registry import TextFormat
 from gateway.transcripts.formats import Choice
-from gateway.transcripts.text_formats import TextFormat
 from gateway.transcripts.transcript import (
     EntryState,
     Transcript,

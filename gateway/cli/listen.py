@@ -27,7 +27,7 @@ from gateway.core.history.event_log import LogEntry
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.messages import Error, Failed, Final, ServerMessage, Source
 from gateway.text import languages
-from gateway.transcripts.text_formats import text_formats
+from gateway.transcripts.format_registry import text_formats
 from gateway.transcripts.transcript import Transcript
 
 RATE = 16_000  # samples per second that are sent, which are those that recognisers read

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from gateway.auth import webhooks
+from gateway.auth import webhook_signatures
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
@@ -406,7 +406,7 @@ def check_output(output: OutputTable) -> None:
         if output.to is not None:
             languages.normalise(output.to)
         if output.kind == "webhook":
-            webhooks.key(output.secret_key or "")
+            webhook_signatures.key(output.secret_key or "")
     except (ClientFault, ValueError) as fault:
         raise SettingsError(str(fault)) from fault
     if output.kind != "webhook" and set(output.room) & set("*?["):

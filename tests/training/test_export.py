@@ -11,10 +11,12 @@ import pytest
 from training import prepare
 
 
+@pytest.mark.vllm
 def test_of_several_checkpoints_the_mean_of_the_weights_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from training import export
     from training.model import Llama, Shape
 

@@ -17,7 +17,7 @@ from itertools import islice
 
 import httpx2 as httpx
 
-from gateway.auth import webhooks
+from gateway.auth import webhook_signatures
 from gateway.auth.permissions import Role
 from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
@@ -215,7 +215,9 @@ class OutputSender:
         headers = {"content-type": request.media_type}
         if self._table.secret_key is not None:
             now = int(self._hub.wall())
-            headers |= webhooks.signature(self._table.secret_key, request.id, now, request.body)
+            headers |= webhook_signatures.signature(
+                self._table.secret_key, request.id, now, request.body
+            )
         url = httpx.URL(self._table.url).copy_merge_params(request.query)
         try:
             # The answer's body is not read: it may be endless.

@@ -33,9 +33,9 @@ from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.routes.query_parameters import default_codec, read_query
-from gateway.server.runtime.credentials import CLOSE
 from gateway.server.runtime.hub import Hub, session_ids
 from gateway.server.runtime.phase import HubPhase
+from gateway.server.runtime.revocation import CLOSE
 from gateway.server.uvicorn.websocket import WRITER, WebSocketProtocol, Write
 
 if TYPE_CHECKING:

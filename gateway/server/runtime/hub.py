@@ -43,12 +43,12 @@ from gateway.engines.base.engine import Engine, Health, SeveralEngines, Substitu
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
-from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.revocation import apply_changed_keys, close_expired
 from gateway.server.runtime.room_authority import FleetRooms
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.room_space import RoomSpace

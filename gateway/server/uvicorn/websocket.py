@@ -247,6 +247,8 @@ _CLIENT_MISTAKES = (
     "Invalid HTTP request received.",
     "Unsupported upgrade request.",
     "ASGI callable returned without completing response.",  # the client had gone
+    # The handshake was refused with an HTTP answer, which uvicorn does not count as complete.
+    "ASGI callable returned without completing handshake.",
 )
 
 

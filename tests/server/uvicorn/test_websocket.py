@@ -346,7 +346,14 @@ def test_the_limit_of_connections_is_at_most_the_limit_of_open_files(
     assert "10000 files" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Invalid HTTP request received.",
+        "Unsupported upgrade request.",
+        "ASGI callable returned without completing handshake.",
+    ],
+)
 def test_mistakes_of_clients_are_not_logged(text: str) -> None:
     for said, kept in ((text, False), ("Something else.", True)):
         assert without_client_mistakes(logging.makeLogRecord({"msg": said})) is kept

@@ -7,16 +7,16 @@ import time
 
 import pytest
 
-from gateway.auth import webhooks
+from gateway.auth import webhook_signatures
 
-SECRET = webhooks.PREFIX + base64.b64encode(bytes(range(32))).decode()
+SECRET = webhook_signatures.PREFIX + base64.b64encode(bytes(range(32))).decode()
 
 
 def test_the_package_of_standard_webhooks_accepts_a_signature() -> None:
     from standardwebhooks import Webhook, WebhookVerificationError
 
     body = '{"text":"字幕"}'
-    headers = webhooks.signature(SECRET, "evt_1", int(time.time()), body.encode())
+    headers = webhook_signatures.signature(SECRET, "evt_1", int(time.time()), body.encode())
     assert Webhook(SECRET).verify(body, headers) == {"text": "字幕"}
     with pytest.raises(WebhookVerificationError):
         Webhook(SECRET).verify(body + " ", headers)
@@ -30,5 +30,5 @@ def test_the_package_of_standard_webhooks_accepts_a_signature() -> None:
 )
 def test_a_secret_of_another_form_is_refused_without_being_shown(secret: str) -> None:
     with pytest.raises(ValueError, match="24 to 64 bytes") as refused:
-        webhooks.key(secret)
+        webhook_signatures.key(secret)
     assert not secret or secret == "whsec_" or secret not in str(refused.value)
