@@ -217,6 +217,11 @@ class Rejected(JobFault):
         super().__init__(message, ErrorCode.REJECTED)
         self.guard = guard
 
+    @property
+    def summary(self) -> str:
+        """Type, code and guard, for the log."""
+        return f"{super().summary} {self.guard}"
+
 
 def redacted(exc: BaseException) -> BaseException:
     """Return a copy of an exception and its causes without messages, for ``exc_info`` of a log.

@@ -118,3 +118,4 @@ def test_a_redacted_exception_keeps_the_module_of_its_type() -> None:
 
 def test_a_rejection_names_its_guard() -> None:
     assert Rejected("loop", "It repeats itself.").guard == "loop"
+    assert Rejected("loop", "It repeats 'private'.").summary == "Rejected rejected loop"

@@ -266,11 +266,16 @@ def _maker(name: str) -> Maker:
     `Engine`, and loads nothing before `Engine.start`. It raises `EngineFault` with a sentence for
     the operator. Guards, supervision and fallback are put around every engine here.
 
-    Raises `EngineFault` if the entry point cannot be imported.
+    Raises `EngineFault` if there is no such engine, or the entry point cannot be imported.
     """
     if name in _MAKERS:
         return _MAKERS[name]
-    (point,) = metadata.entry_points(group=ENGINE_POINTS, name=name)
+    points = metadata.entry_points(group=ENGINE_POINTS)
+    # `load_settings` has refused unknown names, but programs also construct `Settings` themselves.
+    if name not in points.names:
+        known = ", ".join(sorted({*_MAKERS, *points.names}))
+        raise EngineFault(f"There is no engine {name!r}, only {known}.")
+    point = points[name]
     try:
         maker: Maker = point.load()
     except (ImportError, AttributeError) as exc:

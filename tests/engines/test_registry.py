@@ -384,6 +384,12 @@ async def test_a_fault_of_an_engine_of_another_package_reaches_the_caller() -> N
 
 
 @pytest.mark.usefixtures("word_book")
+def test_an_engine_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(EngineFault, match=r"no engine 'wrods', only .*scripted, vllm, words\."):
+        build(Settings(engine="wrods"))
+
+
+@pytest.mark.usefixtures("word_book")
 def test_an_engine_that_cannot_be_imported_is_named_with_the_reason() -> None:
     with pytest.raises(EngineFault, match=r"broken \(word_book:absent\) cannot be imported"):
         build(load({"engine": "broken"}, {}).settings)

@@ -198,7 +198,7 @@ async def test_the_example_of_the_how_to_page_serves_those_who_have_a_key(
     monkeypatch.chdir(tmp_path)
     assert main(["key", "test", "--keys", "keys.toml"]) == 0
     program: dict[str, Any] = {}
-    exec(example.replace("Settings(", 'Settings(engine="scripted", '), program)
+    exec(example.replace('{"keys"', '{"engine": "scripted", "keys"'), program)
     async with uvicorn_serves(program["app"]) as place:
         assert (await answer(f"http://{place}/captions/readyz")).status_code == 200
         assert (
