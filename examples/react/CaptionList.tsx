@@ -6,9 +6,10 @@ import { memo, type FormEvent } from "react";
 import { useCaptions } from "./useCaptions.js";
 
 const Line = memo(function Line({ utterance, lang }: { utterance: Utterance; lang: string }) {
-  const caption = captionIn(utterance, lang);
+  const caption = captionIn(utterance, lang); // the original, if the translation failed
+  if (caption.status === "cancelled" && !caption.stable) return null;
   return (
-    <li lang={caption.lang} dir="auto">
+    <li lang={caption.lang} dir="auto" title={caption.status === "failed" ? "not translated" : undefined}>
       {utterance.speaker !== null && <strong>{utterance.speaker}: </strong>}
       {caption.stable}
       <span style={{ opacity: 0.5 }}>{caption.draft}</span>
