@@ -8,9 +8,9 @@ engine with its guards. Only time is simulated: a job's first token comes `--fir
 start and each further one `--token-ms` later, so that other load on the machine does not matter.
 Two runs of one command differ in the last digit.
 
-Each utterance is alone in a room of its own: no queue, no context, and every draft is checked,
-however large the batch is. `--vary` takes the fields of
-`PartialTiming`, `StabilityRules` and `SegmentLengths` by name. They vary one at a time, the others
+Each utterance is alone in a room of its own: no queue, no context. The room knows the lengths of
+the captions before its own. `--vary` takes the fields of `PartialTiming`, `StabilityRules` and
+`SegmentLengths` by name. They vary one at a time, the others
 at their defaults, unless `--product` asks for all combinations. Equal jobs are translated once.
 
 Prints a line for each setting: means over the languages, and the ``worst`` or ``least`` of them.
@@ -67,6 +67,8 @@ from gateway.settings.catalogue import Settings
 from gateway.text import units
 
 VIEWS: tuple[View, ...] = ("live", "stable")
+LEARNT = 10
+"""Captions before an utterance whose lengths its room knows."""
 ID = "u1"
 """Id of the one utterance in each room."""
 
@@ -256,16 +258,32 @@ class Stage:
         return ReaderRecord(said=self._said, shown=joined(parts, spaced=units.spaced(lang)))
 
 
+class Offline(NamedTuple):
+    """The final texts alone: their translations by language, and the tokens of all."""
+
+    texts: dict[str, list[str]]
+    tokens: int
+
+
 async def played(
-    said: Iterable[ScriptUtterance],
+    said: Sequence[ScriptUtterance],
     to: Sequence[str],
     flow: StreamingOptions,
     translator: Translator,
     costs: Costs,
+    offline: Offline,
 ) -> list[Stage]:
-    """Play every utterance, from its first update to its last caption."""
+    """Play every utterance, from its first update to its last caption.
+
+    :param offline: the final texts alone. Each room has learnt the lengths of those before its own
+    """
     clock = Clock()
     stages = [Stage(one, to, translator.profile, flow, clock) for one in said]
+    for at, stage in enumerate(stages):
+        for lang, one in itertools.product(to, range(at - LEARNT, at)):
+            stage.room.captioner.length_ratios.learn(
+                said[one].lang, lang, said[one].text, offline.texts[lang][one]
+            )
     while clock.turn():
         begun = [(stage, job) for stage in stages for job in stage.act()]
         outputs = await translator([job for _, job in begun])
@@ -274,13 +292,6 @@ async def played(
         for stage in stages:
             stage.read()
     return stages
-
-
-class Offline(NamedTuple):
-    """The final texts alone: their translations by language, and the tokens of all."""
-
-    texts: dict[str, list[str]]
-    tokens: int
 
 
 async def alone(
@@ -441,8 +452,8 @@ async def main() -> None:
     parser.add_argument("--no-checks", action="store_true", help="check no draft")
     parser.add_argument("--json", type=Path, help="write all figures")
     args = parser.parse_args()
-    # Jobs of many utterances share a batch here, while a speaker with one language is alone.
-    checkpoint.CHECKED_JOBS = 0 if args.no_checks else 64
+    if args.no_checks:
+        checkpoint.CHECKED_SCORES = 0
     flows = settings(args.vary, product=args.product)
     costs = Costs(args.first_ms / 1000, args.token_ms / 1000)
     meetings: list[tuple[list[ScriptUtterance], list[str]]] = []
@@ -473,7 +484,7 @@ async def main() -> None:
         for name, flow in flows.items():
             rows = []
             for (said, to), offline in zip(meetings, compared, strict=True):
-                stages = await played(said, to, flow, translator, costs)
+                stages = await played(said, to, flow, translator, costs, offline)
                 texts = [
                     (one.lang, text)
                     for one, stage in zip(said, stages, strict=True)

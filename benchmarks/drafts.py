@@ -4,12 +4,12 @@
 
 An update is a text of at least 14 words without its last three words, whose translation without its
 own last three words is known. ``plain`` decodes it whole; ``forced`` begins with the translation
-that is known, without its last eight words, which is what a batch that is not checked does;
-``checked`` has the rest as a draft with the default bias as well. Each batch is decoded with each
-in turn, in one thread.
+that is known, without its last ten words, which is what a batch that is not checked does;
+``checked`` has the rest as a draft with the default bias as well, and ``needed`` ends where readers
+are shown no more, as its draft did. Each batch is decoded with each in turn, in one thread.
 
-Prints CPU milliseconds and decoded tokens of an update for each, and the share of ``forced`` that
-``checked`` takes. Figures of different runs cannot be compared, shares can.
+Prints CPU milliseconds and decoded tokens of an update for each, and the share of ``plain`` that
+``needed`` takes. Figures of different runs cannot be compared, shares can.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gateway.cli.replay.play import load
+from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.stability import StabilityRules
 from gateway.engines import profiles
 from gateway.engines.base import model_files
@@ -101,18 +102,26 @@ def main() -> None:
     # Jobs of similar length share a batch, as in the engine.
     texts = sorted((said(one.text, STEP) for one in lines), key=len)
     earlier, _ = decoded(model, profile, [job(said(text, STEP)) for text in texts], 16)
-    jobs = []
+    ratios = LengthRatios(KEPT)
+    for text, output in zip(texts, earlier, strict=True):
+        ratios.learn(lines[0].lang, target, said(text, STEP), output.text)
+    jobs, ended = [], []
     for text, output in zip(texts, earlier, strict=True):
         words = units.split(output.text, units.spaced(target))
         hold = KEPT.hold * (1 if units.spaced(target) else KEPT.dense)
         prefix = "".join(words[: max(0, len(words) - hold)])
         jobs.append(job(text, prefix, output.text[len(prefix) :]))
+        before, now = (
+            ratios.needed(lines[0].lang, target, one, prefix) for one in (said(text, STEP), text)
+        )
+        ended.append(replace(job(text, prefix, output.text[len(prefix) :][:before]), needed=now))
     ways = {
         "plain": [replace(one, prefix="", draft="") for one in jobs],
         "forced": [replace(one, draft="") for one in jobs],
         "checked": jobs,
+        "unchecked": [replace(one, draft="") for one in ended],
+        "needed": ended,
     }
-    checkpoint.CHECKED_JOBS = 1000
     print(f"{len(jobs)} updates, {lines[0].lang}-{target}")
     for size in map(int, args.jobs.split(",")):
         taken: dict[str, float] = {}
@@ -122,7 +131,7 @@ def main() -> None:
             taken[name] = seconds
             line += f"  {name} {1000 * seconds / len(ones):.0f} ms"
             line += f" {sum(one.tokens for one in outputs) / len(ones):.1f} tokens,"
-        print(f"{line}  checked / forced {taken['checked'] / taken['forced']:.2f}", flush=True)
+        print(f"{line}  needed / plain {taken['needed'] / taken['plain']:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     draft_bias: float = 0.0
     """Number that is added to the probability of the next token of ``draft``, for as long as the
     output follows it. With 0 the draft does not change the output."""
+    needed: int = 0
+    """Number of characters of the output that are needed. An engine may end the output once it has
+    as many. 0: all of them."""
     topic: str = ""
     """Description of the conversation, written by the people in the room."""
     context: tuple[tuple[str, str], ...] = ()

@@ -21,6 +21,7 @@ from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.members.member import Reply
 from gateway.core.members.subscribers import Subscribers
 from gateway.core.scheduling.scheduler import JobStage, Scheduler
+from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.stability import StabilityRules
 from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Caption, Utterance
@@ -111,6 +112,8 @@ class Captioner:
         self._model = model
         self._scheduler = scheduler
         self._rules = rules
+        self.length_ratios = LengthRatios(rules)
+        """Lengths of translations, which rooms may share."""
         self._utterances = utterances
         self._outcomes = outcomes
         self._show = subscribers.show
@@ -255,6 +258,8 @@ class Captioner:
             terms = self.translation_context.glossary.find(utterance.text, caption.lang)
             if missed(terms, caption.text):
                 caption.flags += (MISSED,)
+            if (pair := self._pair(utterance, caption)) is not None:
+                self.length_ratios.learn(*pair, utterance.text, caption.text)
             self._outcomes.finish(utterance, caption, caption.text, "mt", now)
         self._outcomes.settle(utterance, now)
 
@@ -333,6 +338,7 @@ class Captioner:
             partial=job.partial,
             grown=utterance.grown,
             base=job.prefix,
+            needed=job.needed,
             now=now,
         )
         self._submit(job, utterance, caption, now)
@@ -348,7 +354,7 @@ class Captioner:
             job = self._job(utterance, caption)
             if job is not None:
                 self._scheduler.update(replace(job, id=caption.job_id))
-                caption.update(utterance.rev, utterance.turn)
+                caption.update(utterance.rev, utterance.turn, needed=job.needed)
 
     def _resubmit(
         self, utterance: Utterance, caption: Caption, now: float, *, free: bool = False
@@ -365,12 +371,15 @@ class Captioner:
 
     def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
         """Return the job for a caption as it stands; None if the model lacks the languages."""
-        source = languages.match(utterance.lang, self._model.sources)
-        target = languages.match(caption.lang, self._model.targets)
-        if source is None or target is None or not self._model.supports(source, target):
+        pair = self._pair(utterance, caption)
+        if pair is None:
             return None
+        source, target = pair
         growing = not utterance.final
         prefix = caption.committed if growing else ""
+        needed = 0
+        if growing:
+            needed = self.length_ratios.needed(source, target, utterance.text, prefix)
         # The context of the first job stays, so that engines can reuse its prompt.
         if caption.context is None:
             caption.context = self._utterances.translated_before(utterance, caption.lang)
@@ -388,12 +397,21 @@ class Captioner:
             prefix_ids=caption.ids,
             draft=caption.draft_after(prefix),
             draft_bias=self._rules.bias if growing else 0.0,
+            needed=needed,
             topic=self.translation_context.topic,
             context=caption.context,
             glossary=self.translation_context.terms(utterance.text, target),
             style=self.translation_context.style,
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )
+
+    def _pair(self, utterance: Utterance, caption: Caption) -> tuple[str, str] | None:
+        """Return the languages as the model names them; None if it lacks them."""
+        source = languages.match(utterance.lang, self._model.sources)
+        target = languages.match(caption.lang, self._model.targets)
+        if source is None or target is None or not self._model.supports(source, target):
+            return None
+        return source, target
 
     def _admits(self, job: Job) -> bool:
         """Tell whether the queue has a place for a job."""

@@ -12,6 +12,8 @@ between words.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -24,17 +26,17 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     Each is a setting with the prefix ``stable_``; its docstring documents that setting.
     """
 
-    hold: int = 8
+    hold: int = 10
     """Number of words at the end of a translation that stay a draft, even if translations in a row
     agree on them. More words mean fewer retractions and later stable text. Default with engines
     that do not check drafts: 4."""
-    agree: int = 4
+    agree: int = 3
     """Number of translations in a row that have to agree on a word before it is stable. More make
     later stable text, which is taken back less. Default with engines that do not check drafts:
     2."""
-    mask: int = 6
+    mask: int = 7
     """Number of words at the end of a translation that are not shown while the source is growing,
-    because they change most. Default with engines that do not check drafts: 4."""
+    because they change most. Default with engines that do not check drafts: 5."""
     bias: float = 0.2
     """Number that is added to the probability of each token with which a translation of growing
     text repeats the last one. More makes captions calmer, and slower to correct themselves. Final
@@ -46,10 +48,10 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     dense: int = 4
     """Number of characters that count as a word of ``stable_hold`` and ``stable_mask`` in scripts
     without spaces between words: more than a word has, because the next words change more of such
-    a translation. Default with engines that do not check drafts: 3."""
+    a translation."""
 
 
-WITHOUT_CHECKS = StabilityRules(hold=4, agree=2, mask=4, dense=3)
+WITHOUT_CHECKS = StabilityRules(hold=4, agree=2, mask=5)
 """Defaults for engines that do not check drafts. Only the forced beginning keeps their translations
 from changing and from being made again, so that it has to be long."""
 
@@ -73,8 +75,12 @@ class Agreement:
         self.ids: tuple[int, ...] = ()
         """Token ids of the last hypothesis, if the engine has returned them."""
 
-    def add(self, text: str, ids: tuple[int, ...] = ()) -> str:
-        """Add a complete hypothesis and return the text that it commits in addition."""
+    def add(self, text: str, ids: tuple[int, ...] = (), needed: int = 0) -> str:
+        """Add a hypothesis and return the text that it commits in addition.
+
+        :param needed: characters of it before the words that are masked, if its end was predicted
+            and it has so many. It may lack that end
+        """
         now = units.split(text, self._spaced)
         # Fewer hypotheses than the rule asks for agree on nothing.
         enough = len(self._last) == self._last.maxlen
@@ -82,7 +88,10 @@ class Agreement:
         self._last.append(now)
         self._text, self.ids = text, ids
         # Hypotheses often agree on last words that the next source word changes.
-        free = max(0, len(now) - self._rules.hold * self._size)
+        free = len(now) - self._rules.hold * self._size
+        # Where the end is predicted, the masked words are among those that are held.
+        left = max(0, self._rules.hold - self._rules.mask) * self._size
+        free = max(0, free, _within(now, needed, len(text)) - left)
         sure = "".join(now[: min(agreed, free)])
         if len(sure) <= len(self.committed) or not sure.startswith(self.committed):
             return ""
@@ -90,14 +99,17 @@ class Agreement:
         self.committed = sure
         return added
 
-    def visible(self, text: str) -> str:
+    def visible(self, text: str, needed: int = 0) -> str:
         """Return the part of a hypothesis, complete or not, that is shown.
 
         It has at least the committed text.
+
+        :param needed: as in `add`
         """
         now = units.split(text, self._spaced)
         # The end of a translation of unfinished speech is mostly a guess.
         masked = len(now) - self._rules.mask * self._size
+        masked = max(masked, _within(now, needed, len(text)))
         early = min(len(now), self._early)
         shown = "".join(now[: max(masked, early)])
         return shown if shown.startswith(self.committed) else self.committed
@@ -122,3 +134,16 @@ class Agreement:
         """Forget all hypotheses, because nothing more is made of the caption."""
         self.reset()
         self._text, self.ids = "", ()
+
+
+def _within(text: Sequence[str], needed: int, length: int) -> int:
+    """Return the number of units that end before ``needed`` characters; 0 if the text has fewer.
+
+    One that ends there may be incomplete.
+
+    :param length: characters of ``text``
+    """
+    if not 0 < needed <= length:
+        return 0
+    ends = accumulate(map(len, text))
+    return sum(end < needed for end in ends)

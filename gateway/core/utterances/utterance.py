@@ -44,6 +44,7 @@ class Caption:
         "_first_at",
         "_hypothesis",
         "_ids",
+        "_needed",
         "_queued_at",
         "_started_at",
         "_whole",
@@ -84,6 +85,7 @@ class Caption:
         self._agreement = Agreement(lang, rules)
         self._source_kept = True  # the stable text was made of the source as it is
         self._base = ""  # what the running job was forced to begin with
+        self._needed = 0  # characters that the running job was asked for; 0: all
         self._whole = False  # the text came complete, in one revision
         self._hypothesis = ""
         self._ids: tuple[int, ...] = ()
@@ -135,6 +137,7 @@ class Caption:
         partial: bool,
         grown: bool = False,
         base: str = "",
+        needed: int = 0,
         now: float,
     ) -> None:
         """Note the job that was submitted for a text of the utterance.
@@ -142,6 +145,7 @@ class Caption:
         :param turn: number of the text, see `Utterance.turn`
         :param grown: whether the text was spoken in several revisions
         :param base: forced beginning of the translation
+        :param needed: see `Job.needed`
         """
         self._move(CaptionEvent.QUEUE)
         self.job_id = job_id
@@ -151,6 +155,7 @@ class Caption:
         self._whole = not (partial or grown)
         self.flags = ()
         self._base = self._hypothesis = base
+        self._needed = needed
         self._ids = ()
         self._queued_at = now
         self._started_at = self._first_at = 0.0
@@ -166,10 +171,10 @@ class Caption:
         if not base:  # a free translation may contradict what was shown
             self.invalidate()
 
-    def update(self, rev: int, turn: int) -> None:
+    def update(self, rev: int, turn: int, *, needed: int = 0) -> None:
         """Note the newer text that a waiting job was given."""
         assert self.state is CaptionState.QUEUED and self.partial, repr(self)
-        self.rev, self.turn = rev, turn
+        self.rev, self.turn, self._needed = rev, turn, needed
 
     def start(self, now: float) -> None:
         """Note that the engine was given the job."""
@@ -217,8 +222,9 @@ class Caption:
         self._source_kept = True
         self._end_job(CaptionEvent.RELEASE)
         # A hypothesis counts once it is whole: half of one always seems to disagree.
-        add = self._agreement.add(self._hypothesis, self._ids)
-        return self._show(add, self._agreement.visible(self._hypothesis), reset=reset)
+        needed = self._needed and len(self._base) + self._needed
+        add = self._agreement.add(self._hypothesis, self._ids, needed)
+        return self._show(add, self._agreement.visible(self._hypothesis, needed), reset=reset)
 
     def echo(self, text: str, rev: int) -> Delta | None:
         """Show the growing source itself to readers of the speaker's own language."""

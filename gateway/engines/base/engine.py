@@ -29,7 +29,8 @@ Contract (`gateway.engines.testing.contract` tests it):
    token at which the model would not follow it. With a `Job.draft_bias` of 0 the output is the same
    as without a draft, except that sums are rounded in another order. An engine that cannot check a
    draft ignores it, and so does every engine in a second attempt. Chunks count what was checked.
-7. ``translate`` gives the same output as an async generator. Callers wrap it in
+7. Once the output has as many characters as `Job.needed`, the engine may end it: ``end(None)``.
+8. ``translate`` gives the same output as an async generator. Callers wrap it in
    `contextlib.aclosing`, because a ``break`` without it leaves the work running. To close the
    generator, or to cancel its task, aborts the job.
 """
@@ -55,7 +56,6 @@ logger = logging.getLogger(__name__)
 
 READER_LIMIT = 64
 """Chunks that a `SinkReader` queues. Further chunks are merged into the last one."""
-
 
 OWN_FAULT = "The engine failed by a fault of its own."
 

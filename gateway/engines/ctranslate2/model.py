@@ -13,6 +13,7 @@ CTranslate2. Must not know: event loops, threads, streams. Everything here block
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,11 +37,6 @@ from gateway.job import Job
 NO_REPEAT_NGRAM = 4
 """Tokens in a row that a second attempt may not repeat. Most first attempts are rejected because of
 a loop, and sampling alone can produce the loop again."""
-
-CHECKED_JOBS = 4
-"""Most jobs of a batch whose drafts are checked. A check reads each prompt once more, which costs
-each job about as much as three decoding steps of a job alone, while a step of a large batch costs
-each of its jobs little: ``docs/design/drafts.md``."""
 
 CHECKED_SCORES = 2**25
 """Most scores that a check computes, one for each token of the input and of the vocabulary. They
@@ -172,6 +168,7 @@ class DecodeJob:
         self.start = list(start)
         self.draft = list(draft[: limit - 1])
         self.left = limit
+        self._needed = sink.job.needed or math.inf
         self._ids = list(prefix)  # ids that the sink has not received yet
         self._push: Callable[[Any], str] = text.push
         self._flush = text.flush
@@ -183,8 +180,11 @@ class DecodeJob:
     def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
         """Pass on one token of the output; return whether this job of the batch is to stop."""
         self.left -= 1
-        stop = self.sink.step(self._push(token), [*self._ids, *ids]) or last or not self.left
+        text = self._push(token)
+        self._needed -= len(text)
+        stop = self.sink.step(text, [*self._ids, *ids])
         self._ids.clear()
+        stop = stop or last or not self.left or self._needed <= 0
         if stop:
             self.end()
         return stop
@@ -197,15 +197,18 @@ class DecodeJob:
     def end(self) -> None:  # pragma: no cover
         least = self.unsure
         unsure = least is not None and self._log_prob < least * self._count
-        self.sink.end(self._flush(), unsure=unsure)
+        # What is withheld of an output that ends early may be the beginning of a character.
+        self.sink.end(self._flush() if self._needed > 0 else "", unsure=unsure)
 
     def accept(self, count: int) -> bool:
         """Pass on the first ``count`` tokens of the draft; return whether this job is to stop."""
         ids = self.draft[:count]
         self.left -= count
         text = "".join(map(self._push, ids))
+        self._needed -= len(text)
         stop = self.sink.accept(text, [*self._ids, *ids], len(self.draft), count)
         self._ids.clear()
+        stop = stop or self._needed <= 0
         if stop:
             self.end()
         return stop
@@ -257,7 +260,7 @@ class DecoderModel:
     def _checks(self, batch: Sequence[DecodeJob]) -> bool:
         """Tell whether to check the drafts of a batch before it is decoded."""
         read = sum(len(entry.tokens) + len(entry.draft) for entry in batch if entry.draft)
-        return 0 < read * self._width <= CHECKED_SCORES and len(batch) <= CHECKED_JOBS
+        return 0 < read * self._width <= CHECKED_SCORES
 
     def _check(self, batch: Sequence[DecodeJob]) -> Iterator[tuple[DecodeJob, int | None]]:
         """Check the drafts, and yield the jobs that go on, each with its next token if known."""

@@ -170,6 +170,17 @@ class EngineContract:
         assert sum(chunk.accepted for chunk in checked) <= drafted
 
     @with_engine
+    async def test_an_output_may_end_once_it_has_what_is_needed(self, engine: Engine) -> None:
+        whole, ids = await hypothesis(engine, job("plain"))
+        half = len(whole) // 2
+        made, _ = await hypothesis(engine, job("needed", needed=half))
+        assert whole.startswith(made) and len(made) >= half
+        drafted = job("drafted", needed=half, draft=whole, prefix_ids=ids)
+        made, _ = await hypothesis(engine, drafted)
+        assert whole.startswith(made) and len(made) >= half
+        assert (await hypothesis(engine, job("more", needed=2 * len(whole))))[0] == whole
+
+    @with_engine
     async def test_a_prefix_that_is_the_whole_translation_is_no_fault(self, engine: Engine) -> None:
         """The tiny models never end by themselves: they get a few tokens to do it."""
         whole, ids = await hypothesis(engine, job("whole"))

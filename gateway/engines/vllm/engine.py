@@ -99,6 +99,8 @@ class VllmSink:
     checks: bool = False  # whether the model checks a draft
     drafted: int = 0  # counts for the next chunk
     accepted: int = 0
+    needed: int = 0
+    """Characters that are still needed, see `Job.needed`; 0: all."""
 
     def on_prompt(self, prefix_ids: list[int], drafted: int) -> None:
         self.ids += prefix_ids
@@ -109,7 +111,7 @@ class VllmSink:
         if self.ended:
             return
         withheld = self.tokens or self.ids or self.drafted
-        if text and len(ids) == 1 and not withheld:  # the usual case
+        if text and len(ids) == 1 and not (withheld or self.needed):  # the usual case
             kept = () if ids[0] in self.hidden_ids else (ids[0],)
             self.sink.chunk(Chunk(text, 1, False, (), kept))
             return
@@ -131,6 +133,9 @@ class VllmSink:
             self.tokens = self.drafted = self.accepted = 0
             self.ids.clear()
             self.sink.chunk(chunk)
+            if 0 < self.needed <= len(text) and not self.ended:
+                self.engine.stop(self)
+            self.needed -= min(self.needed, len(text))
 
     def on_end(self, reason: str | None) -> None:
         if not self.ended:
@@ -230,13 +235,14 @@ class VllmEngine(ModelEngine):
         loaded = self._loaded
         assert loaded is not None, "ready without an engine"
         # A serial number makes the request id unique: a second attempt has the same job id.
-        request = VllmSink(self, job.id, f"{job.id}/{next(self._serial)}", sink, loaded.hidden_ids)
+        request_id = f"{job.id}/{next(self._serial)}"
+        request = VllmSink(self, job.id, request_id, sink, loaded.hidden_ids, needed=job.needed)
         self._requests[request.request_id] = request
         loaded.start_request(job, request)
 
     def abort(self, job_id: str) -> None:
         for request in [request for request in self._requests.values() if request.job_id == job_id]:
-            self._stop(request, Aborted(job_id))
+            self.stop(request, Aborted(job_id))
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
@@ -245,7 +251,7 @@ class VllmEngine(ModelEngine):
         if self._loaded is None:
             return  # if `_load` is running, it closes what it has built
         for request in list(self._requests.values()):
-            self._stop(request, EngineGone(f"{self.name} was closed."))
+            self.stop(request, EngineGone(f"{self.name} was closed."))
         loaded, self._loaded = self._loaded, None
         await loaded.aclose()
 
@@ -265,10 +271,13 @@ class VllmEngine(ModelEngine):
         """End the job of a request for which ``exc`` was raised, by vLLM or while asking it."""
         loaded = self._loaded
         assert loaded is not None, "closed with a job that had not ended"
-        self._stop(request, loaded.api.fault(exc, self.name))
+        self.stop(request, loaded.api.fault(exc, self.name))
 
-    def _stop(self, request: VllmSink, fault: EngineFault) -> None:
-        """End a job with ``fault``. Its request is aborted inside vLLM before this returns."""
+    def stop(self, request: VllmSink, fault: EngineFault | None = None) -> None:
+        """End a job. Its request is aborted inside vLLM before this returns.
+
+        :param fault: None if the output has all that is needed
+        """
         request.ended = True  # vLLM's report of the abort is ignored
         del self._requests[request.request_id]
         if self._loaded is not None:

@@ -91,7 +91,7 @@ class PiecewiseSink(SinkWrapper):
         job = self.job
         if self.piece != job.text:
             partial = job.partial and not self.pending
-            job = msgspec.structs.replace(job, text=self.piece, partial=partial)
+            job = msgspec.structs.replace(job, text=self.piece, partial=partial, needed=0)
         if self.finished_text:  # the rest of the draft, unless the output has left it
             follows = job.draft.startswith(self.finished_text)
             draft = job.draft[len(self.finished_text) :] if follows else ""

@@ -141,6 +141,7 @@ class PivotEngine(EngineWrapper):
             PivotSink(self, self._open_sinks, job, sink).begin()
         elif job.utterance and languages.same(job.target, self.pivot):
             # Captions of the same utterance in other languages can be made of this one.
+            job = replace(job, needed=0)
             step = self.texts(job).share(job)
             self.engine.submit(job, SharedSink(self._open_sinks, job, sink, step))
         else:
@@ -251,6 +252,7 @@ class PivotTexts:
             prefix_ids=self._agreement.ids,
             draft=self._agreement.draft(prefix),
             draft_bias=self.engine.rules.bias if job.partial else 0.0,
+            needed=0,
             context=(),  # its translations are in the language of the second step
             # A term stays as it is, so that the second step finds it.
             glossary=tuple((term, term) for term, _ in job.glossary),

@@ -38,6 +38,7 @@ from gateway.core.session.context import SessionContext
 from gateway.core.session.quota import TenantUsage
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
+from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine, Health, SeveralEngines, SubstitutableEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
@@ -123,7 +124,8 @@ class Hub:
         self.detect = text.detect
         detected = "en" if text.detect is None else AUTO
         self.lang = text.lang if text.lang is not None else detected
-        self.flow = text.flow
+        self.flow = text.flow or StreamingOptions()
+        self._length_ratios = LengthRatios(self.flow.stability)
         self.store = store
         self.signer = signer or Signer(secrets.token_bytes(32))
         self.counters = DeliveryCounters()
@@ -342,7 +344,7 @@ class Hub:
 
     def _open(self, name: str, log: EventLog) -> Room:
         room = self.rooms[name] = Room(name, log=log, **self.room_options(name))
-        self.degrade(room)
+        self.inform(room)
         return room
 
     def room_options(self, name: str) -> dict[str, Any]:
@@ -356,8 +358,9 @@ class Hub:
             "set_timer": partial(self._set_alarm, name),
         }
 
-    def degrade(self, room: Room) -> None:
-        """Tell a new room how the service is."""
+    def inform(self, room: Room) -> None:
+        """Tell a new room how long translations are, and how the service is."""
+        room.captioner.length_ratios = self._length_ratios
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
 

@@ -378,7 +378,7 @@ class FleetRooms:
             **hub.room_options(name),
         )
         self.authorities[name] = hub.rooms[name] = authority
-        hub.degrade(authority)
+        hub.inform(authority)
 
 
 class _Listener:

@@ -54,7 +54,13 @@ class Past(Utterances):
 class Desk:
     """A captioner whose engine is worked by hand. ``made`` is what became of each language."""
 
-    def __init__(self, profile: Model = PROFILE, depth: int = 10, capacity: int = 5) -> None:
+    def __init__(
+        self,
+        profile: Model = PROFILE,
+        depth: int = 10,
+        capacity: int = 5,
+        rules: StabilityRules = RULES,
+    ) -> None:
         self.scheduler = Scheduler(capacity=capacity, depth=depth)
         self.readers = Readers()
         self.past = Past("desk", StreamingOptions(), LIMITS)
@@ -64,7 +70,7 @@ class Desk:
             "desk",
             model=profile,
             scheduler=self.scheduler,
-            rules=RULES,
+            rules=rules,
             utterances=self.past,
             subscribers=self.readers,
             outcomes=CaptionOutcomes(publisher, self.readers, attendance),
@@ -155,6 +161,39 @@ def test_a_final_goes_before_a_partial_and_what_is_made_later_behind_both() -> N
     (final,) = desk.translate(utterance("three"), "de")
     assert [job.priority for job in (final, partial, backfill)] == list(Priority)
     assert [job.partial for job in (final, partial, backfill)] == [False, True, False]
+
+
+def test_growing_text_needs_no_translation_of_its_end_once_a_caption_was_finished() -> None:
+    desk = Desk(rules=StabilityRules(hold=1, mask=1, agree=2))
+    (first,) = desk.translate(utterance("one two three four", final=False), "de")
+    assert first.needed == 0
+    (whole,) = desk.translate(utterance("one two three four"), "de")
+    desk.end(whole, "eins zwei drei vier")
+    grows = utterance("one two three four", final=False)
+    (job,) = desk.translate(grows, "de")
+    assert 0 < job.needed < len("eins zwei drei")
+    desk.end(job, "eins zwei dr")
+    assert desk.shown[-1].draft == "eins zwei"
+    say(grows, "one two three four five")
+    (final,) = desk.translate(grows, "de")
+    assert final.needed == 0
+
+
+def test_a_waiting_job_needs_more_of_the_newest_text() -> None:
+    desk = Desk(capacity=1, rules=StabilityRules(hold=1, mask=1, agree=2))
+    (whole,) = desk.translate(utterance("one two three four"), "de")
+    desk.end(whole, "eins zwei drei vier")
+    grows, running = utterance("one two three", final=False), utterance("one")
+    desk.translate(running, "de")
+    assert desk.translate(grows, "de") == []
+    say(grows, "one two three four five six", final=False)
+    assert desk.translate(grows, "de") == []
+    desk.captioner.cancel(running, None, NOW)
+    desk.scheduler.done(next(iter(desk.lines.keys() - {whole.id})))
+    (job,) = desk.start()
+    assert job.needed > len("eins zwei drei")
+    desk.end(job, "eins zwei drei vier fünf sec")
+    assert desk.shown[-1].draft == "eins zwei drei vier fünf"
 
 
 def test_nothing_is_submitted_twice_for_the_same_text() -> None:

@@ -172,6 +172,35 @@ def test_the_early_words_of_a_script_without_spaces_are_as_long_as_its_words() -
     assert agreement(lang="th", mask=2, early=1, dense=4).visible("กขคงจ") == "กขค"
 
 
+def test_words_before_a_predicted_end_are_shown_if_they_are_complete_there() -> None:
+    made = agreement(mask=2)
+    assert made.visible("Guten Morgen zusam", 14) == "Guten Morgen"
+    assert made.visible("Guten Morgen zusam", 13) == "Guten Morgen"
+    assert made.visible("Guten Morgen zusam", 12) == "Guten"
+    assert agreement(mask=2, lang="zh").visible("今天天气", 4) == "今天天"
+
+
+def test_a_hypothesis_that_is_shorter_than_predicted_is_masked() -> None:
+    assert agreement(mask=2).visible("Guten Morgen zusammen", 22) == "Guten"
+
+
+def test_a_hypothesis_that_is_longer_than_predicted_shows_what_the_mask_leaves() -> None:
+    assert agreement(mask=2).visible("Guten Morgen zusammen und willkommen", 6) == (
+        "Guten Morgen zusammen"
+    )
+
+
+def test_words_behind_a_predicted_end_count_as_held() -> None:
+    made = agreement(hold=3, mask=2)
+    made.add("eins zwei drei vier", needed=19)
+    made.add("eins zwei drei vier fünf", needed=20)
+    assert made.committed == "eins zwei drei"
+    made = agreement(hold=1, mask=2)
+    made.add("eins zwei dre", needed=10)
+    made.add("eins zwei drei", needed=13)
+    assert made.committed == "eins zwei"
+
+
 def test_committed_text_is_always_shown() -> None:
     made = agreement("eins zwei drei", "eins zwei drei", mask=2)
     assert made.visible("eins zwei drei") == "eins zwei drei"

@@ -31,11 +31,19 @@ class Watched:
         self.deltas: list[Delta] = []
         self.rev = 0
 
-    def begin(self, *, partial: bool, base: str = "") -> Watched:
+    def begin(self, *, partial: bool, base: str = "", needed: int = 0) -> Watched:
         self.rev += 1
         rev = self.rev
-        grown = partial or rev > 1
-        self.caption.queue(f"j{rev}", rev, rev, partial=partial, grown=grown, base=base, now=NOW)
+        self.caption.queue(
+            f"j{rev}",
+            rev,
+            rev,
+            partial=partial,
+            grown=partial or rev > 1,
+            base=base,
+            needed=needed,
+            now=NOW,
+        )
         self.caption.start(NOW + 0.1)
         return self
 

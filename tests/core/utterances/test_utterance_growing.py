@@ -28,6 +28,29 @@ def test_the_end_of_a_partial_may_be_masked() -> None:
     assert seen.partial("Guten Morgen zusammen").text == "Guten Morgen"
 
 
+def test_a_partial_that_ends_where_no_more_is_needed_is_shown_up_to_there() -> None:
+    seen = Watched(MASKED).begin(partial=True, needed=13)
+    assert seen.feed("Guten Morgen", " zus").finish_partial().text == "Guten Morgen"
+    seen = Watched(MASKED).begin(partial=True, needed=12)
+    assert seen.feed("Guten Morgen zusammen und mehr").finish_partial().text == (
+        "Guten Morgen zusammen und"
+    )
+
+
+def test_a_partial_that_is_shorter_than_what_is_needed_is_whole_and_therefore_masked() -> None:
+    seen = Watched(MASKED).begin(partial=True, needed=14)
+    assert seen.feed("Guten Morgen").finish_partial().text == "Guten"
+
+
+def test_the_forced_beginning_is_none_of_what_is_needed() -> None:
+    seen = Watched(MASKED).partial("Guten Tag", "Guten Tag euch")
+    assert seen.caption.committed == "Guten Tag"
+    seen.begin(partial=True, base="Guten Tag", needed=6).feed(" euch").finish_partial()
+    assert seen.text == "Guten Tag"
+    seen.begin(partial=True, base="Guten Tag", needed=6).feed(" euch al").finish_partial()
+    assert seen.text == "Guten Tag euch"
+
+
 def test_text_that_two_partials_agree_on_is_stable_except_for_the_last_words() -> None:
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen")
     assert (seen.stable, seen.draft) == ("Guten Morgen", " zusammen")

@@ -192,6 +192,34 @@ def test_each_job_of_a_batch_has_a_length_limit_of_its_own_and_ends_there_at_onc
     assert short.others[0] < len(long.texts)
 
 
+@KINDS
+def test_a_job_ends_once_it_has_as_many_characters_as_are_needed(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    whole = outputs(model, profile, [Reader(job) for job in JOBS])
+    needed = [len("".join(texts)) // 2 for texts in whole]
+    jobs = [
+        msgspec.structs.replace(job, needed=count) for job, count in zip(JOBS, needed, strict=True)
+    ]
+    for texts, count, full in zip(
+        outputs(model, profile, [Reader(job) for job in jobs]), needed, whole, strict=True
+    ):
+        assert len("".join(texts[:-1])) < count <= len("".join(texts)) or count == 0
+        assert "".join(full).startswith("".join(texts))
+
+
+def test_a_job_whose_draft_has_all_that_is_needed_ends_with_the_check(dir: Path) -> None:
+    model = load(models.tiny_llama(dir / "llama"), dir / "cache")
+    plain = Reader()
+    (whole,) = outputs(model, EMBEDDED, [plain])
+    draft = {"draft": "".join(whole), "prefix_ids": tuple(plain.ids)}
+    reader = Reader(msgspec.structs.replace(JOB, **draft, needed=3))
+    outputs(model, EMBEDDED, [reader])
+    assert reader.checked is not None and reader.checked[1] > 0
+    assert (reader.steps, reader.ends) == (0, 1)
+
+
 def test_a_job_that_the_model_cannot_translate_does_not_affect_its_batch(dir: Path) -> None:
     model = load(models.tiny_llama(dir / "llama"), dir / "cache")
     endless = Reader(msgspec.structs.replace(JOB, text=TEXTS[0] * 100))

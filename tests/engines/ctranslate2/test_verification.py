@@ -241,24 +241,22 @@ def test_scores_of_less_precision_are_read_too(words: Vocabulary) -> None:
     assert reader.ids == free.ids
 
 
-@pytest.mark.parametrize("why", ["attempt", "sampled", "jobs", "scores"])
+@pytest.mark.parametrize("why", ["attempt", "sampled", "scores"])
 def test_drafts_are_not_checked_where_that_does_not_pay(
     words: Vocabulary, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(words, 1)
-    job, profile, count = drafted(words, WORDS), EMBEDDED, 1
+    job, profile = drafted(words, WORDS), EMBEDDED
     if why == "attempt":
         job = replace(job, attempt=2)
     elif why == "sampled":
         profile = replace(EMBEDDED, attempts=(Sampling(temperature=0.5),))
-    elif why == "jobs":
-        count = checkpoint.CHECKED_JOBS + 1
     else:
         monkeypatch.setattr(checkpoint, "CHECKED_SCORES", 1000)
-    readers = [Reader(job) for _ in range(count)]
-    checkpoint.DecoderModel(script, words).decode(readers, profile)
+    reader = Reader(job)
+    checkpoint.DecoderModel(script, words).decode([reader], profile)
     assert script.checks == 0
-    assert all(reader.checked is None for reader in readers)
+    assert reader.checked is None
 
 
 # --- how sure the model is of an output

@@ -110,6 +110,15 @@ async def test_each_piece_gets_the_draft_from_where_the_pieces_before_it_ended()
     assert [one.draft for one in model.jobs] == ["SOMETHING ELSE", *[""] * 5]
 
 
+async def test_all_of_every_piece_is_needed() -> None:
+    model = SentenceModel()
+    engine = PiecewiseEngine(model)
+    await read(engine, replace(job(LONG), needed=9))
+    assert [one.needed for one in model.jobs] == [0] * 6
+    await read(engine, replace(job("Short."), needed=9))
+    assert model.jobs[-1].needed == 9
+
+
 async def test_checked_drafts_of_all_pieces_are_counted() -> None:
     class Checking(SentenceModel):
         async def generate(self, job: Job) -> AsyncGenerator[Chunk]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import ClassVar
 
 import msgspec
 import pytest
 
 from gateway.auth.permissions import Permissions, Quota, Role
 from gateway.core.session.connect_request import ConnectRequest
+from gateway.engines.base.engine import Sink
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Welcome
 from gateway.server.runtime import hub as module
@@ -125,6 +128,32 @@ async def test_a_deleted_room_may_begin_again_while_its_old_job_still_stops() ->
     (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
     assert final.text == "[de] two"
     await hub.forget("r")
+
+
+async def test_a_new_room_knows_how_long_the_translations_of_other_rooms_are() -> None:
+    class Recording(ScriptedEngine):
+        jobs: ClassVar[list[Job]] = []
+
+        def submit(self, job: Job, sink: Sink) -> None:
+            self.jobs.append(job)
+            super().submit(job, sink)
+
+    engine = Recording()
+    await engine.start()
+    hub = Hub(engine, Limits())
+    text = "this is a line of more than ten words, so that some are masked"
+    hub.receive(hub.open(ConnectRequest(room="a", targets=("de",))), text)
+    await until(lambda: not hub.scheduler.running)
+    other = hub.open(ConnectRequest(room="b", targets=("de",)))
+    for _ in range(2):  # words that two texts in a row have are translated
+        say = {"type": "say", "id": "u", "text": text, "final": False}
+        hub.receive(other, json.dumps(say))
+    await until(lambda: not hub.scheduler.running)
+    whole, growing = engine.jobs
+    assert whole.needed == 0
+    assert 0 < growing.needed < len(f"[de] {text}")
+    for room in ("a", "b"):
+        await hub.forget(room)
 
 
 async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None:
