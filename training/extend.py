@@ -46,7 +46,7 @@ Chinese or Japanese are a word, of which there are many more than pairs of lette
 CHUNK = 4000
 """Translations that a process looks through at a time."""
 
-SLICE = 200_000
+SLICE = 100_000
 """Texts that a process translates before the clock is looked at: many of one length are quicker."""
 
 BESIDE = 2

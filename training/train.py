@@ -3,7 +3,10 @@
     python -m training.train WORK --steps 9000 [--until 600] [--resume]
 
 ``WORK`` is what `training.prepare` made; the checkpoint goes there too. ``--until`` ends a stretch
-after so many seconds; ``--resume`` goes on where the last one ended, to the same result.
+after so many seconds; ``--resume`` goes on where the last one ended, to the same result. The
+checkpoint is written every few minutes, so that a machine that is lost takes little with it; with
+``--export MODEL``, the weights are then written as a model as well, which ``--init`` can begin with
+on another machine.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -44,6 +48,9 @@ PLANNED = 90
 AGAIN = 500
 """Steps after which the number of steps is planned anew: the machine may have other work."""
 
+EVERY = 150.0
+"""Seconds after which the checkpoint is written again; to write one takes two."""
+
 AVERAGE = 0.998
 """Decay of the average of weights that is evaluated and shipped."""
 
@@ -57,6 +64,7 @@ def main() -> None:
     if options.resume:
         run.load()
     first = run.step
+    kept = time.monotonic()
     with batches(options, run.step) as made:
         for batch in made:
             if run.step >= run.steps or time.monotonic() - began > options.until:
@@ -68,6 +76,9 @@ def main() -> None:
             elif options.minutes and done > PLANNED and done % AGAIN == PLANNED * 2:
                 now = time.monotonic()
                 run.plan(options.minutes * 60 - (now - began), (now - timed) / (done - PLANNED))
+            if time.monotonic() - kept > options.every:
+                run.save()
+                kept = time.monotonic()
     run.save()
 
 
@@ -78,6 +89,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="as many steps as this time allows for")
     parser.add_argument("--until", type=float, default=1e9, help="seconds of this stretch")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument(
+        "--every", type=float, default=EVERY, help="seconds after which to write the checkpoint"
+    )
+    parser.add_argument("--export", type=Path, help="write the weights as a model there as well")
     parser.add_argument("--init", type=Path, help="begin with the weights of a model directory")
     parser.add_argument("--save-as", help="another name for the checkpoint that is written")
     parser.add_argument("--checkpoint", default="checkpoint.pt")
@@ -204,6 +219,7 @@ class Run:
         return (loss + other) / 2 + self.options.rdrop * divergence, plain
 
     def save(self) -> None:
+        """Write the checkpoint, and the model of ``--export``; a reader never sees half of one."""
         state = {
             "shape": dataclasses.asdict(self.shape),
             "model": self.model.state_dict(),
@@ -215,7 +231,17 @@ class Run:
         path = self.path.with_name(self.options.save_as or self.path.name)
         torch.save(state, path.with_suffix(".new"))
         path.with_suffix(".new").rename(path)
-        print(json.dumps({"step": self.step, "steps": self.steps, "done": self.step >= self.steps}))
+        if self.options.export:
+            made: Path = self.options.export.with_name(self.options.export.name + ".new")
+            made.mkdir(parents=True, exist_ok=True)
+            export.write(self.average, self.shape, made)
+            shutil.copyfile(self.options.work / TOKENIZER, made / TOKENIZER)
+            self.options.export.mkdir(exist_ok=True)
+            for file in made.iterdir():
+                file.replace(self.options.export / file.name)
+            made.rmdir()
+        told = {"step": self.step, "steps": self.steps, "done": self.step >= self.steps}
+        print(json.dumps(told), flush=True)
 
     def load(self) -> None:
         state = torch.load(self.path, map_location=self.device, weights_only=True)
