@@ -1,4 +1,4 @@
-"""What a training run leaves behind while it goes on. PyTorch is there only where vLLM is."""
+"""Files that a training run writes while it goes on. PyTorch is installed only with vLLM."""
 
 from __future__ import annotations
 
