@@ -45,11 +45,12 @@ class CaptionSink:
     ``text`` is what the engine has returned so far.
     """
 
-    __slots__ = ("_captioner", "_show", "caption", "open", "revises", "text", "utterance")
+    __slots__ = ("_captioner", "_show", "caption", "job", "open", "revises", "text", "utterance")
 
     def __init__(
         self,
         captioner: Captioner,
+        job: Job,
         utterance: Utterance,
         caption: Caption,
         show: Show,
@@ -58,6 +59,7 @@ class CaptionSink:
     ) -> None:
         self._captioner = captioner
         self._show = show
+        self.job = job
         self.utterance = utterance
         self.caption = caption
         self.revises = revises
@@ -258,8 +260,8 @@ class Captioner:
             terms = self.translation_context.glossary.find(utterance.text, caption.lang)
             if missed(terms, caption.text):
                 caption.flags += (MISSED,)
-            if (pair := self._pair(utterance, caption)) is not None:
-                self.length_ratios.learn(*pair, utterance.text, caption.text)
+            job = sink.job
+            self.length_ratios.learn(job.source, job.target, job.text, caption.text)
             self._outcomes.finish(utterance, caption, caption.text, "mt", now)
         self._outcomes.settle(utterance, now)
 
@@ -371,10 +373,10 @@ class Captioner:
 
     def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
         """Return the job for a caption as it stands; None if the model lacks the languages."""
-        pair = self._pair(utterance, caption)
-        if pair is None:
+        source = languages.match(utterance.lang, self._model.sources)
+        target = languages.match(caption.lang, self._model.targets)
+        if source is None or target is None or not self._model.supports(source, target):
             return None
-        source, target = pair
         growing = not utterance.final
         prefix = caption.committed if growing else ""
         needed = 0
@@ -405,14 +407,6 @@ class Captioner:
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )
 
-    def _pair(self, utterance: Utterance, caption: Caption) -> tuple[str, str] | None:
-        """Return the languages as the model names them; None if it lacks them."""
-        source = languages.match(utterance.lang, self._model.sources)
-        target = languages.match(caption.lang, self._model.targets)
-        if source is None or target is None or not self._model.supports(source, target):
-            return None
-        return source, target
-
     def _admits(self, job: Job) -> bool:
         """Tell whether the queue has a place for a job."""
         return self._scheduler.admits(1, job.priority, [(job.source, job.target)])
@@ -421,7 +415,7 @@ class Captioner:
         self, job: Job, utterance: Utterance, caption: Caption, now: float, *, revises: bool = False
     ) -> None:
         # Before it is submitted, so that no report about the job finds it unknown.
-        self.jobs[job.id] = CaptionSink(self, utterance, caption, self._show, revises=revises)
+        self.jobs[job.id] = CaptionSink(self, job, utterance, caption, self._show, revises=revises)
         self._scheduler.submit(job, now)
 
     def _abort(self, job_id: str) -> JobStage:

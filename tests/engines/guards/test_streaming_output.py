@@ -83,6 +83,14 @@ def test_an_output_that_is_no_translation_is_rejected_by_the_named_guard(
     assert str(caught.value).startswith("The model's output ")
 
 
+def test_words_that_the_cache_knows_count_towards_the_length() -> None:
+    words = [f" mot{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    for _ in range(2):  # the first output fills the cache
+        with pytest.raises(Rejected) as caught:
+            read(watch("en", "fr", "Good morning!"), words)
+        assert caught.value.guard == Guard.LENGTH
+
+
 @pytest.mark.parametrize("cut", [1, 2, 1000], ids=["by character", "by two", "whole"])
 @pytest.mark.parametrize(("guard", "target", "output", "rest"), STRIPPED)
 def test_text_around_a_translation_is_stripped(

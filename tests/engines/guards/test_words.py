@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,12 @@ def test_a_word_is_cached_with_the_sign_that_ends_it() -> None:
     )
     assert [lexicon.learn(word) for word in said] == ["", "", "", "", "", "", "", "tag", ""]
     assert lexicon.signed == {"Tag,": "tag", "war.": "war", "12!": "12"}
+
+
+@pytest.mark.parametrize("rest", ["", "a" * (WORD_CACHE_LONGEST + 1)], ids=["short", "long"])
+def test_a_crude_word_is_found_beside_a_word_of_any_length(rest: str) -> None:
+    assert has_crude_sign(f"this is shit {rest}")
+    assert not has_crude_sign(f"this is fine {rest}")
 
 
 @given(
