@@ -19,6 +19,8 @@ from functools import lru_cache
 from gateway.engines.guards.patterns import (
     ASSISTANTS,
     BRACKET,
+    CURRENCIES,
+    CURRENCY_LANGUAGES,
     DENSE_LETTERS,
     KNOWN,
     LETTERS,
@@ -90,6 +92,8 @@ NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
 """A number with its thousands separators."""
 CLOCK = re.compile(r"(?<![\d:])(\d{1,2}) ?(?::|[hH]|[时時点]) ?([0-5]\d)(?![\d:])")
 """A time as a clock shows it: 17:45, 17 h 45, 17时45."""
+AMOUNT_SIGN = re.compile(r"[$€£¥](?=\s?\d)|(?<=\d)\s?[$€£¥]")
+"""The sign of a currency, beside a number."""
 SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
 
 
@@ -115,7 +119,7 @@ def judge(job: Job, text: str) -> tuple[Guard, ...]:
         raise rejection(Guard.REFUSAL, "answers instead of translating")
     if NOTES.search(text) and not BRACKET.search(job.text):
         raise rejection(Guard.NOTE, "comments on the translation")
-    return () if job.partial else find_flags(job.text, text)
+    return () if job.partial else find_flags(job.text, text, job.target)
 
 
 def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
@@ -193,18 +197,26 @@ def is_refusal(source: str, text: str, spoken: str) -> bool:
     return own is not None and bool(REFUSALS.search(text)) and not own.search(source)
 
 
-def find_flags(source: str, text: str) -> tuple[Guard, ...]:
-    """Return flags for long numbers and addresses of the source that are not in the output."""
+def find_flags(source: str, text: str, target: str) -> tuple[Guard, ...]:
+    """Return flags for what of the source is not in the output: long numbers, times of day,
+    currencies of sums, addresses.
+
+    :param target: language of the output
+    """
     flags = []
-    numbers = NUMBER.findall(unicodedata.normalize("NFKC", without_addresses(source)))
+    plain = unicodedata.normalize("NFKC", without_addresses(source))
+    numbers = NUMBER.findall(plain)
     if numbers:
         output_digits = ascii_digits(text)
-        # Numbers count as lost as well if the output has a time of day and it is none of the
-        # source's.
-        if any(
-            len(number) >= 3 and number not in output_digits
-            for number in map(ascii_digits, numbers)
-        ) or has_other_time(source, text):
+        if (
+            any(
+                len(number) >= 3 and number not in output_digits
+                for number in map(ascii_digits, numbers)
+            )
+            # A time of day in the output that is none of the source's is another one.
+            or has_other_time(source, text)
+            or lacks_currency(plain, text, target)
+        ):
             flags.append(Guard.NUMBERS)
     if may_have_address(source):
         folded = text.casefold()
@@ -220,6 +232,19 @@ def has_other_time(source: str, text: str) -> bool:
     # "10 pm" in the source.
     times = clock_times(source)
     return bool(times) and any(time[1] and time not in times for time in clock_times(text))
+
+
+def lacks_currency(source: str, text: str, target: str) -> bool:
+    """Tell whether the source has a sum with the sign of a currency that the output lacks.
+
+    :param source: in the normal form NFKC
+    :param target: language of the output
+    """
+    signs = {sign.strip() for sign in AMOUNT_SIGN.findall(source)}
+    if not signs or target.partition("-")[0] not in CURRENCY_LANGUAGES:
+        return False
+    text = unicodedata.normalize("NFKC", text)
+    return any(not CURRENCIES[sign].search(text) for sign in signs)
 
 
 def clock_times(text: str) -> set[tuple[int, int]]:

@@ -204,6 +204,20 @@ NEAR = (
 )
 """Families of languages in which a whole sentence can be the same. Copies are not judged there."""
 
+CURRENCY_LANGUAGES = frozenset(("de", "en", "es", "fr", "ja", "zh"))
+"""Languages whose words are in `CURRENCIES`."""
+
+CURRENCIES = {
+    sign: re.compile(pattern, re.IGNORECASE)
+    for sign, pattern in {
+        "$": r"\$|dollar|dólar|buck|peso|usd|ドル|弗|美元|美金|元|刀",
+        "€": r"€|euro|eur\b|ユーロ|欧元|歐元",
+        "£": r"£|pound|pfund|livre|libra|sterling|quid|gbp|ポンド|镑|鎊",
+        "¥": r"¥|yen|yuan|rmb|jpy|cny|renminbi|円|元|块|塊",
+    }.items()
+}
+"""Sign of a currency to a pattern of what it is called in a translation."""
+
 LETTERS = {
     "Arab": ("ARABIC",),
     "Armn": ("ARMENIAN",),

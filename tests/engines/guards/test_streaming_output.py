@@ -193,7 +193,29 @@ def test_lost_numbers_and_addresses_are_flagged(
 def test_a_time_of_day_that_became_another_is_flagged(
     text: str, output: str, flags: tuple[Guard, ...]
 ) -> None:
-    assert find_flags(text, output) == flags
+    assert find_flags(text, output, "de") == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "output", "flags"),
+    [
+        ("That leaves us $82,000.", "de", "Es bleiben uns 82.000 Pfund.", (Guard.NUMBERS,)),
+        ("That leaves us $82,000.", "es", "Nos quedan 82.000.", (Guard.NUMBERS,)),
+        ("That leaves us $82,000.", "es-MX", "Nos quedan 82.000 dólares.", ()),
+        ("It is $7 or €6.", "de", "Das sind 7 Dollar oder 6.", (Guard.NUMBERS,)),
+        ("The rent is £4,200.", "ja", "家賃は4,200ポンドです。", ()),
+        ("The rent is £4,200.", "ja", "家賃は4,200円です。", (Guard.NUMBERS,)),
+        ("总共￥248,000。", "en", "It is 248,000 euros.", (Guard.NUMBERS,)),
+        ("总共￥248,000。", "en", "It is ¥ 248,000.", ()),
+        ("Il coûte 13 €.", "en", "It costs 13.", (Guard.NUMBERS,)),
+        ("The rent is £4,200.", "ru", "Аренда стоит 4200 фунтов.", ()),  # not one of the languages
+        ("Set $HOME to 12.", "de", "Setze HOME auf 12.", ()),
+    ],
+)
+def test_a_sum_without_its_currency_is_flagged(
+    text: str, target: str, output: str, flags: tuple[Guard, ...]
+) -> None:
+    assert find_flags(text, output, target) == flags
 
 
 def test_the_source_may_repeat_itself_and_so_may_the_translation() -> None:
