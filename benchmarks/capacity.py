@@ -1,6 +1,6 @@
 """The figures and the simulation of ``gateway plan``, compared with running programs.
 
-    python -m benchmarks.capacity simulation [--loads 0.5 1 2.5] [--seconds 60] [--overload]
+    python -m benchmarks.capacity simulation [--loads 0.5 1 1.5] [--seconds 60] [--overload]
     python -m benchmarks.capacity core [--seconds 15] [--rounds 3]
     python -m benchmarks.capacity redis [--messages 20000] [--subscribers 10]
 
@@ -229,7 +229,7 @@ def main() -> None:
     parts = parser.add_subparsers(required=True)
     part = parts.add_parser("simulation")
     part.set_defaults(run=simulation)
-    part.add_argument("--loads", type=float, nargs="+", default=[0.5, 1.0, 2.5])
+    part.add_argument("--loads", type=float, nargs="+", default=[0.5, 1.0, 1.5])
     part.add_argument("--seconds", type=int, default=60)
     part.add_argument("--seed", type=int, default=0)
     left = "with the usual limits, which leave out growing texts and refuse in overload"

@@ -11,8 +11,10 @@ import asyncio
 import logging
 import math
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 from gateway.engines.base.engine import (
     OWN_FAULT,
@@ -137,7 +139,7 @@ class ScriptedEngine(ModelEngine):
             asyncio.get_running_loop().call_soon(self._end, running, None)
 
     def pieces(self, job: Job) -> list[str]:
-        """Return the chunks of ``job``, without its forced prefix."""
+        """Return the chunks of ``job``, without its forced prefix and what is not needed."""
         script = self.script.get((job.text, job.target))
         pieces = WORD.findall(f"[{job.target}] {job.text}") if script is None else list(script)
         text = "".join(pieces)
@@ -146,7 +148,9 @@ class ScriptedEngine(ModelEngine):
             pieces = WORD.findall(text[len(job.prefix) :])
         elif script is None:
             pieces = pieces[len(WORD.findall(job.prefix)) :]
-        return [piece for piece in pieces if piece]
+        pieces = [piece for piece in pieces if piece]
+        ends = list(accumulate(map(len, pieces)))
+        return pieces[: bisect_left(ends, job.needed) + 1] if job.needed else pieces
 
     def abort(self, job_id: str) -> None:
         running = self._running.get(job_id)

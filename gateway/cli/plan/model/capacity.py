@@ -31,7 +31,7 @@ others can take over the load when one engine of four is away."""
 
 SOCKETS = 10_000  # sockets of a process at most: with more nothing was measured (`benchmarks.idle`)
 SOCKET_BYTES = 31_100  # memory of a socket after traffic (`benchmarks.idle`)
-DELTAS = {True: 0.35, False: 0.98}
+DELTAS = {True: 0.5, False: 0.98}
 """Deltas for each token, of growing texts and of finals only. Of a growing text the last words are
 not shown, and words that are made again are not sent again."""
 

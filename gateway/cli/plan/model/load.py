@@ -9,6 +9,7 @@ texts are translated, and where long ones are cut, is decided by the gateway's o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from gateway.cli.loadtest.model.script import Send
 from gateway.cli.replay.meeting.recogniser import RecogniserRandom
 from gateway.cli.report import text
 from gateway.cli.report.stats import mean, percentile
+from gateway.core.streaming.length_ratios import MARGIN
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.segmentation import part_id
 from gateway.core.streaming.stability import WITHOUT_CHECKS
@@ -90,19 +92,31 @@ class SourceText(NamedTuple):
         return len(self.text.split())
 
 
-class CommittedWords:
-    """The words of a growing caption that its next translation is forced to begin with.
+class GrowingTranslation:
+    """The words that an engine translates of a text that grows.
 
-    They are those that two translations have, but for the last ones, which stay a draft: the rules
-    of engines that do not check drafts.
+    Each translation is forced to begin with what the two before have in common, and ends where
+    readers are shown no more: the rules of engines that do not check drafts, but may end early.
     """
 
-    count = _last = 0
+    _committed = _last = 0
 
-    def add(self, words: int) -> None:
-        """Count the translation of a text of ``words`` words."""
-        self.count = max(self.count, min(self._last, words) - WITHOUT_CHECKS.hold)
-        self._last = words
+    def made(self, text: SourceText) -> int:
+        """Return how many words of a text, the newest one, are translated."""
+        # A final is translated whole, whatever was committed before.
+        return text.words if text.final else max(1, _extent(text.words) - self._committed)
+
+    def add(self, text: SourceText) -> None:
+        """Note that a text has been translated."""
+        end = _extent(text.words)
+        # The last word may be incomplete.
+        self._committed = max(self._committed, min(self._last, end) - 1)
+        self._last = end
+
+
+def _extent(words: int) -> int:
+    """Return how many words of the translation of a growing text are wanted, see `LengthRatios`."""
+    return max(WITHOUT_CHECKS.early + 1, ceil(MARGIN * words) - WITHOUT_CHECKS.mask)
 
 
 class CaptionWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,12 +169,11 @@ def caption_work(load: MeetingLoad, lines: Sequence[str], draw: RecogniserRandom
     lengths: list[float] = []
     last: dict[str, float] = {}  # words of the last caption of each utterance
     partials = made = 0
-    committed: dict[str, CommittedWords] = {}
+    growing: dict[str, GrowingTranslation] = {}
     for one in spoken(alone.plan(1.0, SAMPLE, 1), 0, lines, draw):
-        known = committed.setdefault(one.id, CommittedWords())
-        # A final is translated whole, whatever was committed before.
-        made += one.words - (0 if one.final else known.count)
-        known.add(one.words)
+        translation = growing.setdefault(one.id, GrowingTranslation())
+        made += translation.made(one)
+        translation.add(one)
         partials += not one.final
         if one.final:
             lengths.append(one.words)

@@ -23,7 +23,7 @@ from gateway.cli.loadtest.model import script
 from gateway.cli.loadtest.model.plan import Plan
 from gateway.cli.plan.model.capacity import DELTAS, CapacityPlan
 from gateway.cli.plan.model.figures import TOKENS_A_WORD, CoreFigures, EngineFigures, EngineShare
-from gateway.cli.plan.model.load import CommittedWords, MeetingLoad, SourceText
+from gateway.cli.plan.model.load import GrowingTranslation, MeetingLoad, SourceText
 from gateway.cli.report.stats import Histogram, Summary, mean
 from gateway.core.scheduling.overload import OverloadMonitor
 from gateway.core.scheduling.scheduler import JobStage, Scheduler, StopJob
@@ -41,7 +41,7 @@ class SimulatedCaption(msgspec.Struct):
     text: SourceText | None = None  # of the job
     job: Job | None = None
     newer: SourceText | None = None  # came while the job ran
-    committed: CommittedWords = msgspec.field(default_factory=CommittedWords)
+    translation: GrowingTranslation = msgspec.field(default_factory=GrowingTranslation)
     shown: bool = False
 
 
@@ -207,8 +207,7 @@ class Simulation:
         text = caption.text
         assert text is not None
         counts = text.due >= self._plan.warm
-        kept = 0 if text.final else caption.committed.count
-        tokens = max(1, round((text.words - kept) * self._tokens))
+        tokens = max(1, round(caption.translation.made(text) * self._tokens))
         self._partials += not text.final
         try:
             for number in range(tokens):
@@ -243,7 +242,7 @@ class Simulation:
                 self._queues.append(waited)
                 self._services.append(self._env.now - began)
         else:
-            caption.committed.add(text.words)
+            caption.translation.add(text)
             if caption.newer is not None:
                 self._advance(job.room, caption, caption.newer)
         self._dispatch()

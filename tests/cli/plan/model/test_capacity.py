@@ -50,9 +50,9 @@ def test_figures_of_one_meeting_follow_from_each_other() -> None:
     assert plan["captions"] == pytest.approx(0.2)
     assert plan["jobs"] == pytest.approx(1.0)
     assert plan["tokens"] == pytest.approx(0.2 * 48 * 1.5)
-    assert plan["events"] == pytest.approx(14.4 * 0.35 + 0.2 + 0.1)
+    assert plan["events"] == pytest.approx(14.4 * 0.5 + 0.2 + 0.1)
     # Each of the 8 readers reads one of two languages and the original, the speaker reads all.
-    assert plan["frames"] == pytest.approx(8 * (5.24 / 2 + 0.1) + 5.34)
+    assert plan["frames"] == pytest.approx(8 * (7.4 / 2 + 0.1) + 7.5)
     assert (plan["engines"], plan["processes"], plan["sockets"]) == (1, 1, 9)
 
 
