@@ -52,6 +52,17 @@ def test_waits_grow_with_load_and_growing_texts_are_skipped() -> None:
     assert low.partials > middle.partials > high.partials
 
 
+def test_a_text_that_comes_while_a_translation_runs_is_translated_after_it() -> None:
+    plan = LOAD.plan(0.3, 40, 4)
+    fast = replace(engine(64), tokens_s=1e6)
+    slow = replace(fast, first_ms=700, token_ms=300)
+    often, seldom = (
+        Simulation(plan, speech(plan), figures, limits=ROOMY).run() for figures in (fast, slow)
+    )
+    assert 0 < seldom.partials < often.partials
+    assert seldom.queue == often.queue == 0
+
+
 def test_in_overload_utterances_are_refused_and_the_rest_is_translated() -> None:
     found = simulated(20.0, slots=2)
     assert 0 < found.refused < found.utterances
