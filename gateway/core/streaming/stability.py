@@ -28,7 +28,7 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
 
     hold: int = 10
     """Number of words at the end of a translation that stay a draft, even if translations in a row
-    agree on them. More words mean fewer retractions and later stable text. Default with engines
+    agree on them. More words mean later stable text, which is taken back less. Default with engines
     that do not check drafts: 4."""
     agree: int = 4
     """Number of translations in a row that have to agree on a word before it is stable. More make
