@@ -8,8 +8,9 @@
 //   interrupted: the connection ended, so captions that had not begun are not expected any more
 //   at: milliseconds since 1970 at which its original was finished; null if the page does not know
 //   position: optional { epochIndex, ord }, where the utterance was shown before a restart
-// A caption:    { stable, draft, status, code, edited, unsure, termMissing, pivot }, shown as `stable` followed by `draft`
+// A caption:    { stable, draft, status, code, edited, unsure, numbersLost, termMissing, pivot }, shown as `stable` followed by `draft`
 //   edited: written by a person; unsure: the model was unsure of its words;
+//   numbersLost: lacks or changes a number, a time or a currency of the original;
 //   termMissing: lacks a term of the glossary; pivot: language through which it was made
 //
 // A long utterance is divided into segments. The first keeps the id (`u1`), the next are `u1.2` and
@@ -226,6 +227,7 @@ function finishedCaption({ text, by, flags }) {
   const pivot = flags?.find((flag) => flag.startsWith("pivot:"))?.slice("pivot:".length);
   const marks = {
     ...(by === "human" && { edited: true }), ...(flags?.includes("unsure") && { unsure: true }),
+    ...(flags?.includes("numbers") && { numbersLost: true }),
     ...(flags?.includes("glossary") && { termMissing: true }), ...(pivot && { pivot }),
   };
   return { ...BLANK, stable: text, status: "final", ...marks };

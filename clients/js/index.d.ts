@@ -21,6 +21,8 @@ export interface Caption {
   readonly edited?: true;
   /** The model was unsure of its words. */
   readonly unsure?: true;
+  /** A number, a time or the currency of a sum is not that of the original. */
+  readonly numbersLost?: true;
   /** A term of the glossary was not used. */
   readonly termMissing?: true;
   /** Language through which it was translated. */

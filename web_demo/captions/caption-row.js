@@ -140,6 +140,7 @@ class Caption {
       ["tag", NOTES[status]?.(caption.code)],
       ["tag", caption.edited && STRINGS.captions.edited],
       ["tag", caption.unsure && STRINGS.captions.unsure],
+      ["tag", caption.numbersLost && STRINGS.captions.numbersLost],
       ["tag term", caption.termMissing && STRINGS.captions.termMissing], // shown to speakers only
       ["tag via", caption.pivot && STRINGS.captions.via({ language: uiNameOf(caption.pivot) })],
     ].filter(([, note]) => note));

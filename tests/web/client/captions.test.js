@@ -246,6 +246,11 @@ test("a caption without a glossary term is marked", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.termMissing, undefined);
 });
 
+test("a caption with other numbers than its original is marked", () => {
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.numbersLost, true);
+  assert.equal(only(after(source("a", 1), final({ flags: ["unsure"] }))).captions.de.numbersLost, undefined);
+});
+
 test("a caption that the model was unsure of is marked", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "unsure"] }))).captions.de.unsure, true);
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.unsure, undefined);

@@ -74,6 +74,7 @@ export default {
     interrupted: "لم يكتمل: انقطع الاتصال",
     edited: "مُعدَّل",
     unsure: "قد يكون خاطئًا",
+    numbersLost: "تحقّق من الأرقام",
     termMissing: "لم يُستخدم مصطلح من المسرد",
     via: "عبر {language}",
     actions: "إجراءات هذا النص",

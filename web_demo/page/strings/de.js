@@ -69,6 +69,7 @@ export default {
     interrupted: "Unvollständig: Die Verbindung ist abgerissen",
     edited: "Bearbeitet",
     unsure: "Vielleicht falsch",
+    numbersLost: "Zahlen prüfen",
     termMissing: "Ein Begriff des Glossars fehlt",
     via: "über {language}",
     actions: "Aktionen für diesen Untertitel",

@@ -72,6 +72,7 @@ export default {
     interrupted: "Not finished: the connection was lost",
     edited: "Edited",
     unsure: "May be wrong",
+    numbersLost: "Check the numbers",
     termMissing: "A glossary term was not used",
     via: "via {language}",
     actions: "Actions on this caption",

@@ -69,6 +69,7 @@ export default {
     interrupted: "Sin terminar: se perdió la conexión",
     edited: "Corregido",
     unsure: "Puede ser incorrecto",
+    numbersLost: "Revise las cifras",
     termMissing: "Falta un término del glosario",
     via: "a través de: {language}",
     actions: "Acciones para este subtítulo",

@@ -69,6 +69,7 @@ export default {
     interrupted: "Inachevé : la connexion a été coupée",
     edited: "Modifié",
     unsure: "Peut-être faux",
+    numbersLost: "Vérifier les chiffres",
     termMissing: "Un terme du glossaire manque",
     via: "via {language}",
     actions: "Actions sur ce sous-titre",

@@ -69,6 +69,7 @@ export default {
     interrupted: "未完了：接続が切れました",
     edited: "修正済み",
     unsure: "誤りの可能性あり",
+    numbersLost: "数字を確認してください",
     termMissing: "用語集の語が使われていません",
     via: "{language}経由",
     actions: "この字幕の操作",

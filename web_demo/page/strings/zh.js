@@ -69,6 +69,7 @@ export default {
     interrupted: "未完成：连接已断开",
     edited: "已修改",
     unsure: "可能有误",
+    numbersLost: "请核对数字",
     termMissing: "未使用术语表中的术语",
     via: "经{language}转译",
     actions: "对此字幕的操作",
