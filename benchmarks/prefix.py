@@ -11,8 +11,8 @@ makes the environment.
 The model has no trained weights, since the cache does not depend on them, and makes one token of
 noise for each job. The captions, which later prompts have as context and as forced prefix, are
 those of the embedded model and its guards. vLLM gets its tokenizer too, and with it the control
-tokens of the profiles. The clock is that of `benchmarks.captions`, so that jobs follow each other
-alike on every machine.
+tokens of the profiles. The clock is that of `benchmarks.simulated_meeting`, so that jobs follow
+each other alike on every machine.
 
 vLLM's CPU build has no blocks below 32 tokens, a GPU has 16. So `Blocks` repeats vLLM's count: a
 run in which the two differ with blocks of 32 ends with an error, and the count of `Blocks` with 16
@@ -42,7 +42,7 @@ from msgspec.structs import replace
 from tokenizers import Tokenizer
 
 from benchmarks import gpu
-from benchmarks.captions import Clock, Costs, Output, Translator
+from benchmarks.simulated_meeting import Clock, Costs, Output, Translator
 from gateway.auth.permissions import Role
 from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import load

@@ -25,7 +25,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from benchmarks.captions import Translator, alone, settings
+from benchmarks.captions import settings
+from benchmarks.simulated_meeting import Translator, alone
 from gateway.cli.replay import score
 from gateway.cli.replay.meeting import recogniser
 from gateway.cli.replay.meeting.recogniser import heard
