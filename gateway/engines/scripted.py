@@ -139,7 +139,7 @@ class ScriptedEngine(ModelEngine):
             asyncio.get_running_loop().call_soon(self._end, running, None)
 
     def pieces(self, job: Job) -> list[str]:
-        """Return the chunks of ``job``, without its forced prefix and what is not needed."""
+        """Return the chunks of ``job`` behind its forced prefix, as many as are needed."""
         script = self.script.get((job.text, job.target))
         pieces = WORD.findall(f"[{job.target}] {job.text}") if script is None else list(script)
         text = "".join(pieces)
@@ -149,8 +149,10 @@ class ScriptedEngine(ModelEngine):
         elif script is None:
             pieces = pieces[len(WORD.findall(job.prefix)) :]
         pieces = [piece for piece in pieces if piece]
+        if not job.needed:
+            return pieces
         ends = list(accumulate(map(len, pieces)))
-        return pieces[: bisect_left(ends, job.needed) + 1] if job.needed else pieces
+        return pieces[: bisect_left(ends, job.needed) + 1]
 
     def abort(self, job_id: str) -> None:
         running = self._running.get(job_id)

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.scripted import ID_HISTORY_LIMIT, ScriptedEngine, failing
@@ -50,6 +51,19 @@ async def test_any_forced_prefix_is_continued_and_not_repeated() -> None:
         assert await read(engine, job(prefix="[de] good morning")) == []
         assert await read(engine, job(prefix="Guten")) == [" good", " morning"]
         assert await read(engine, job(prefix="Guten Morgen ihr alle")) == []
+
+
+@pytest.mark.parametrize(
+    ("needed", "pieces"),
+    [(1, ["[de]"]), (4, ["[de]"]), (5, ["[de]", " good"]), (99, ["[de]", " good", " morning"])],
+)
+async def test_a_translation_ends_with_the_piece_that_has_all_that_is_needed(
+    needed: int, pieces: list[str]
+) -> None:
+    engine = ScriptedEngine()
+
+    async with started(engine):
+        assert await read(engine, replace(job(), needed=needed)) == pieces
 
 
 def test_it_offers_any_pair_of_its_languages() -> None:
