@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from gateway.protocol.fields import EventStruct, RequestStruct, Seconds, Tags
+from gateway.protocol.fields import Code, EventStruct, Personal, RequestStruct, Seconds, Tags
 
 SampleRate = Annotated[int, Meta(ge=1, le=1_000_000)]
 """Samples per second that a message can name. A gateway reads fewer rates."""
@@ -25,7 +25,7 @@ class Audio(RequestStruct, frozen=True, kw_only=True, tag="audio"):
     ``rate`` is in samples per second, and of PCM only. ``t0`` is the time of the first sample.
     """
 
-    codec: Annotated[str, Meta(max_length=32)]
+    codec: Annotated[Code, Meta(max_length=32)]
     rate: SampleRate = 16_000
     from_: Tags | None = field(name="from", default=None)
     t0: Seconds = 0.0
@@ -46,10 +46,10 @@ class AudioInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that may wait for recognition.
     """
 
-    codecs: tuple[str, ...]
+    codecs: tuple[Code, ...]
     rates: tuple[int, ...]
-    languages: tuple[str, ...] = ()
-    recogniser: str
+    languages: tuple[Code, ...] = ()
+    recogniser: Code
     rate: float
     burst: float
     window: float
@@ -63,12 +63,12 @@ class AudioState(EventStruct, frozen=True, kw_only=True, tag="audio"):
     by more than the audio that is kept, or failed twice.
     """
 
-    codec: str
+    codec: Code
     rate: int
-    from_: str = field(name="from")
+    from_: Code = field(name="from")
     seconds: float
     lost: float = 0.0
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class HeardSpeech(EventStruct, frozen=True, kw_only=True, tag="heard"):
@@ -77,10 +77,10 @@ class HeardSpeech(EventStruct, frozen=True, kw_only=True, tag="heard"):
     ``text`` is the whole text so far. ``t0`` and ``t1`` are times of its first and last word.
     """
 
-    id: str
+    id: Code
     rev: int
-    lang: str
-    text: str
+    lang: Code
+    text: Personal
     t0: float
     t1: float
     final: bool = False

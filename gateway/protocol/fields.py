@@ -12,24 +12,30 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+Personal = Annotated[str, Meta(extra={"personal": True})]
+"""Text that a person wrote, or that was made of it. Such a field is cleaned when it comes in, and
+erased when its utterance is retracted (`gateway.protocol.personal`)."""
+Code = Annotated[str, Meta(extra={"personal": False})]
+"""An id, a language tag or a word of the protocol. It is never erased."""
+
 Id = Annotated[
-    str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
+    Code, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
 ]
 Part = Annotated[
-    str,
+    Code,
     Meta(min_length=1, max_length=80, description="An utterance, or a part of a long one: `u1.2`."),
 ]  # longer than an id, because the gateway appends the number of the part
 # JavaScript keeps integers exact up to 2**53 - 1 only.
 Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision number, rising.")]
-Ref = Annotated[str, Meta(max_length=128, description="Echoed in the answer to this frame.")]
-Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
+Ref = Annotated[Code, Meta(max_length=128, description="Echoed in the answer to this frame.")]
+Tag = Annotated[Code, Meta(max_length=64, description="BCP 47 language tag.")]
 Tags = Annotated[
-    str,
+    Code,
     Meta(max_length=256, description="BCP 47 language tags with commas between them, or `auto`."),
 ]
 Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
-Name = Annotated[str, Meta(max_length=128, description="Display name.")]
-Term = Annotated[str, Meta(min_length=1, max_length=200)]
+Name = Annotated[Personal, Meta(max_length=128, description="Display name.")]
+Term = Annotated[Personal, Meta(min_length=1, max_length=200)]
 Terms = Annotated[
     Mapping[Term, Term | Annotated[Mapping[Tag, Term], Meta(min_length=1)]],
     Meta(
@@ -37,9 +43,9 @@ Terms = Annotated[
         description="Translations by term: one for all languages, or one for each BCP 47 tag.",
     ),
 ]
-Translations = Mapping[str, str | Mapping[str, str]]
+Translations = Mapping[Personal, Personal | Mapping[Code, Personal]]
 """`Terms` as the server has understood them: normalisation may have made a text longer."""
-Context = Annotated[str, Meta(max_length=4000)]
+Context = Annotated[Personal, Meta(max_length=4000)]
 
 
 class RequestStruct(
@@ -70,6 +76,6 @@ class RoomSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The settings of a room as they are, and the number of their version."""
 
     version: int
-    context: str | None = None
+    context: Personal | None = None
     glossary: Translations | None = None
-    style: str | None = None
+    style: Personal | None = None

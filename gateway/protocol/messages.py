@@ -4,7 +4,8 @@ Owns: names, types and shapes of all frames, with `gateway.protocol.audio`. The 
 protocol are checked against them. Must not know: encodings, sockets, the effects of a message.
 
 Rules of evolution: A new field has a default. An unknown field is ignored. A field never changes
-its type or its meaning. The name of a removed field is never used again.
+its type or its meaning. The name of a removed field is never used again. A field with text says in
+its type whether a person wrote it: `Personal` or `Code`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from msgspec import Meta, field
 
 from gateway.protocol.audio import Audio, AudioChunk, AudioInfo, AudioState, HeardSpeech
 from gateway.protocol.fields import (
+    Code,
     Context,
     EventStruct,
     Id,
     LimitsInfo,
     Name,
     Part,
+    Personal,
     RequestStruct,
     Rev,
     RoomSettings,
@@ -49,7 +52,7 @@ By = Literal["mt", "human", "same", "cache"]
 class Say(RequestStruct, frozen=True, kw_only=True, tag="say"):
     """A new utterance, or a newer revision of one. ``text`` is the whole text so far."""
 
-    text: str
+    text: Personal
     id: Id | None = None
     rev: Rev | None = None
     final: bool = True
@@ -85,7 +88,7 @@ class Set(RequestStruct, frozen=True, kw_only=True, tag="set"):
     glossary: Terms | None = None
     from_: Tags | None = field(name="from", default=None)
     speaker: Name | None = None
-    style: Annotated[str, Meta(max_length=32)] | None = None
+    style: Annotated[Personal, Meta(max_length=32)] | None = None
 
 
 class Edit(RequestStruct, frozen=True, kw_only=True, tag="edit"):
@@ -96,7 +99,7 @@ class Edit(RequestStruct, frozen=True, kw_only=True, tag="edit"):
 
     id: Part
     lang: Tag
-    text: str
+    text: Personal
 
 
 class Retract(RequestStruct, frozen=True, kw_only=True, tag="retract"):
@@ -114,7 +117,7 @@ class Get(RequestStruct, frozen=True, kw_only=True, tag="get"):
 class Sync(RequestStruct, frozen=True, kw_only=True, tag="sync"):
     """A request to send the room's durable events after ``seq`` again. Answered by ``synced``."""
 
-    epoch: Annotated[str, Meta(max_length=64)]
+    epoch: Annotated[Code, Meta(max_length=64)]
     seq: Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
@@ -124,7 +127,7 @@ class Auth(RequestStruct, frozen=True, kw_only=True, tag="auth"):
     Answered by ``authenticated``, or by ``error``. After an error the old one stays valid.
     """
 
-    token: Annotated[str, Meta(max_length=8192)]
+    token: Annotated[Code, Meta(max_length=8192)]
 
 
 class AskStats(RequestStruct, frozen=True, kw_only=True, tag="stats"):
@@ -178,7 +181,7 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ok: bool
     replayed: int
     from_: int | None = field(name="from", default=None)
-    transcript: str | None = None
+    transcript: Code | None = None
 
 
 class Welcome(EventStruct, frozen=True, kw_only=True, tag="welcome"):
@@ -192,40 +195,40 @@ class Welcome(EventStruct, frozen=True, kw_only=True, tag="welcome"):
     """
 
     v: int
-    session: str
-    room: str
-    epoch: str
+    session: Code
+    room: Code
+    epoch: Code
     seq: int
-    resume: str | None
-    engine: str
-    languages: tuple[str, ...]
-    impossible: dict[str, tuple[str, ...]] | None = None
+    resume: Code | None
+    engine: Code
+    languages: tuple[Code, ...]
+    impossible: dict[Code, tuple[Code, ...]] | None = None
     glossary: bool = True
     limits: LimitsInfo
     settings: RoomSettings | None = None
     audio: AudioInfo | None = None
     resumed: Resumed | None = None
-    hint: str | None = None
+    hint: Personal | None = None
 
 
 class Ack(EventStruct, frozen=True, kw_only=True, tag="ack"):
     """The acceptance of an utterance. ``ord`` is its position in the room."""
 
-    id: str
+    id: Code
     rev: int
     ord: int
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Source(_Durable, frozen=True, kw_only=True, tag="source"):
     """The finished original."""
 
-    id: str
+    id: Code
     rev: int
     ord: int
-    lang: str
-    text: str
-    speaker: str | None = None
+    lang: Code
+    text: Personal
+    speaker: Personal | None = None
     t0: float | None = None
     t1: float | None = None
 
@@ -238,14 +241,14 @@ class Delta(EventStruct, frozen=True, kw_only=True, tag="delta", gc=False):
     code points. ``speaker`` is named until the caption has stable text, and with each ``reset``.
     """
 
-    id: str
+    id: Code
     rev: int
-    lang: str
-    add: str = ""
-    draft: str | None = None
+    lang: Code
+    add: Personal = ""
+    draft: Personal | None = None
     reset: bool = False
     n: int
-    speaker: str | None = None
+    speaker: Personal | None = None
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -259,27 +262,27 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Final(_Durable, frozen=True, kw_only=True, tag="final"):
     """The finished caption with its whole text. A client may ignore every ``delta``."""
 
-    id: str
+    id: Code
     rev: int
     ord: int
-    lang: str
-    text: str
+    lang: Code
+    text: Personal
     by: By
     ms: Timing
-    flags: tuple[str, ...] = ()
+    flags: tuple[Code, ...] = ()
     t0: float | None = None
     t1: float | None = None
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
     """The failure of a caption. The reader is shown the original, marked as such."""
 
-    id: str
+    id: Code
     rev: int
     ord: int
-    lang: str
-    code: str
+    lang: Code
+    code: Code
     retry: bool
 
 
@@ -291,11 +294,11 @@ class Cancelled(EventStruct, frozen=True, kw_only=True, tag="cancelled"):
     """
 
     seq: int | None = None
-    id: str
+    id: Code
     rev: int
-    lang: str | None = None
+    lang: Code | None = None
     was: Was
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Edited(_Durable, frozen=True, kw_only=True, tag="edited"):
@@ -305,58 +308,58 @@ class Edited(_Durable, frozen=True, kw_only=True, tag="edited"):
     original.
     """
 
-    id: str
+    id: Code
     rev: int
     ord: int
-    lang: str
-    text: str
+    lang: Code
+    text: Personal
     by: By
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Retracted(_Durable, frozen=True, kw_only=True, tag="retracted"):
     """The withdrawal of an utterance. Clients remove it from the screen in all languages."""
 
-    id: str
+    id: Code
     ord: int
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Settings(_Durable, frozen=True, kw_only=True, tag="settings"):
     """The changed settings of the room, and the version of the settings after the change."""
 
     version: int
-    context: str | None = None
+    context: Personal | None = None
     glossary: Translations | None = None
-    style: str | None = None
-    from_: str | None = field(name="from", default=None)
-    speaker: str | None = None
-    session: str | None = None
-    ref: str | None = None
+    style: Personal | None = None
+    from_: Code | None = field(name="from", default=None)
+    speaker: Personal | None = None
+    session: Code | None = None
+    ref: Code | None = None
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One language of a snapshot: ``state`` and stable ``text`` of the caption."""
 
-    lang: str
-    state: str
-    text: str
-    draft: str | None = None
+    lang: Code
+    state: Code
+    text: Personal
+    draft: Personal | None = None
     by: By | None = None
 
 
 class Snapshot(EventStruct, frozen=True, kw_only=True, tag="snapshot"):
     """One utterance in its present state. Answer to ``get``."""
 
-    id: str
+    id: Code
     rev: int
     ord: int
-    lang: str
-    text: str
+    lang: Code
+    text: Personal
     final: bool
     lines: tuple[Line, ...]
-    speaker: str | None = None
-    ref: str | None = None
+    speaker: Personal | None = None
+    ref: Code | None = None
 
 
 class Synced(EventStruct, frozen=True, kw_only=True, tag="synced"):
@@ -364,13 +367,13 @@ class Synced(EventStruct, frozen=True, kw_only=True, tag="synced"):
     events continue.
     """
 
-    epoch: str
+    epoch: Code
     seq: int
     ok: bool
     replayed: int
     from_: int | None = field(name="from", default=None)
-    transcript: str | None = None
-    ref: str | None = None
+    transcript: Code | None = None
+    ref: Code | None = None
 
 
 class Authenticated(EventStruct, frozen=True, kw_only=True, tag="authenticated"):
@@ -378,9 +381,9 @@ class Authenticated(EventStruct, frozen=True, kw_only=True, tag="authenticated")
     the Unix clock.
     """
 
-    name: str | None = None
+    name: Code | None = None
     until: float | None = None
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Stats(EventStruct, frozen=True, kw_only=True, tag="stats"):
@@ -397,22 +400,22 @@ class Stats(EventStruct, frozen=True, kw_only=True, tag="stats"):
     merged: int
     inflight: int
     seconds: float
-    ref: str | None = None
+    ref: Code | None = None
 
 
 class Help(EventStruct, frozen=True, kw_only=True, tag="help"):
     """The message types a client can send, with one line for each."""
 
-    types: dict[str, str]
-    ref: str | None = None
+    types: dict[Code, Code]
+    ref: Code | None = None
 
 
 class Presence(EventStruct, frozen=True, kw_only=True, tag="presence"):
     """The people in the room: readers of each language, number of sockets, names of speakers."""
 
-    readers: dict[str, int]
+    readers: dict[Code, int]
     members: int
-    speakers: tuple[str, ...] = ()
+    speakers: tuple[Personal, ...] = ()
 
 
 class Tick(EventStruct, frozen=True, kw_only=True, tag="tick"):
@@ -430,7 +433,7 @@ class Degraded(EventStruct, frozen=True, kw_only=True, tag="degraded"):
     """
 
     partials: Literal["on", "off"]
-    engine: str | None = None
+    engine: Code | None = None
 
 
 class Lag(EventStruct, frozen=True, kw_only=True, tag="lag"):
@@ -447,20 +450,20 @@ class Goaway(EventStruct, frozen=True, kw_only=True, tag="goaway"):
     """The notice of a planned close. A client opens the next socket, then leaves this one."""
 
     in_ms: int
-    why: str
+    why: Code
 
 
 class Error(EventStruct, frozen=True, kw_only=True, tag="error"):
     """The refusal of a request. ``fatal`` means that a close follows."""
 
-    code: str
+    code: Code
     fatal: bool
     retry: bool
     retry_ms: int | None = None
-    id: str | None = None
-    ref: str | None = None
-    msg: str
-    hint: str | None = None
+    id: Code | None = None
+    ref: Code | None = None
+    msg: Personal
+    hint: Personal | None = None
 
 
 ServerMessage = (

@@ -66,9 +66,11 @@ class RoomWrite:
     last: bool  # the room is no longer followed afterwards
 
     @property
-    def retracted(self) -> list[int]:
-        """Positions (``ord``) of the utterances that ``entries`` withdraw."""
-        return [entry.event.ord for entry in self.entries if isinstance(entry.event, Retracted)]
+    def erased(self) -> list[LogEntry]:
+        """Entries whose text was erased, because ``entries`` retract their utterances."""
+        events = (entry.event for entry in self.entries)
+        ords = {event.ord for event in events if isinstance(event, Retracted)}
+        return self.room.log.texts_of(ords) if ords else []
 
 
 class WriteBehind:

@@ -26,7 +26,16 @@ from typing import Any
 import msgspec
 
 from gateway.core.history.event_log import LogEntry
-from gateway.protocol.messages import By, Cancelled, Edited, Failed, Final, Retracted, Source
+from gateway.protocol.messages import (
+    By,
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    Source,
+)
+from gateway.protocol.statement import stated
 from gateway.text import languages
 from gateway.transcripts import cues
 
@@ -161,14 +170,12 @@ class _LogReading:
         utterance = TranscriptEntry(
             id=event.id,
             ord=event.ord,
-            speaker=event.speaker,
             lang=event.lang,
             text=event.text,
             begin=begin,
             end=end,
             at=at,
-            t0=event.t0,
-            t1=event.t1,
+            **stated(event, TranscriptEntry),
         )
         self.utterances[event.ord, event.id] = self._newest[event.id] = utterance
 

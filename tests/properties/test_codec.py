@@ -71,6 +71,8 @@ def events() -> st.SearchStrategy[ServerMessage]:
 
     def strategy(field: Any) -> st.SearchStrategy[Any]:
         match field:
+            case msgspec.inspect.Metadata(type=inner):
+                return strategy(inner)
             case msgspec.inspect.StrType():
                 return text
             case msgspec.inspect.IntType():

@@ -35,7 +35,7 @@ def restored(world: World) -> Room:
 def known(utterance: Utterance) -> tuple[object, ...]:
     """Return the state of an utterance that must survive, without its captions."""
     u = utterance
-    said = (u.id, u.rev, u.ord, u.lang, u.text, u.final, u.speaker, u.t0, u.t1)
+    said = (u.id, u.rev, u.ord, u.lang, u.text, u.final, u.statement)
     return (*said, u.cancelled, u.retracted)
 
 

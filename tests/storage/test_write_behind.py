@@ -198,12 +198,15 @@ def test_abandoned_events_are_lost() -> None:
     assert rooms.pending.lost == 3
 
 
-def test_withdrawn_utterances_are_named_by_their_position() -> None:
+def test_a_write_has_the_entries_whose_text_was_erased() -> None:
     rooms = Rooms()
     room = rooms.follow(events=3)
+    room.log.erase(2)
     room.log.append(Retracted(seq=room.log.next(), id="u2", ord=2), 0.0)
     (write,) = rooms.pending.gather(ALL)
-    assert write.retracted == [2]
+    assert [(entry.event.seq, entry.event) for entry in write.erased] == [
+        (2, Source(seq=2, id="u2", rev=1, ord=2, lang="en", text=""))
+    ]
 
 
 def test_a_write_has_the_settings_after_its_events() -> None:

@@ -50,7 +50,10 @@ class RedisServer:
     def cli(self, *command: str) -> str:
         """Run a command with ``redis-cli``, and return its output."""
         done = subprocess.run(
-            ["redis-cli", "-p", str(self.port), *command], capture_output=True, text=True
+            ["redis-cli", "-p", str(self.port), *command],
+            capture_output=True,
+            text=True,
+            errors="replace",  # the signing key is no text
         )
         return done.stdout.strip()
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Permissions
 from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.messages import Set
+from gateway.protocol.fields import Terms
+from gateway.protocol.messages import Edit, Say, Set
+from gateway.protocol.personal import personal_fields, texts
 from gateway.text import languages
+
+Request = TypeVar("Request", Say, Edit, Set)
+"""Requests with personal text."""
 
 _BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
@@ -108,21 +113,27 @@ def said(text: str, most: int) -> str:
     return text
 
 
-def cleaned(change: Set) -> Set:
-    """Return a change of settings with its texts as `clean` returns them, without empty terms.
+def cleaned(message: Request, most: int) -> Request:
+    """Return a request with its personal text as `clean` returns it, and without empty terms.
 
-    Raises `ClientFault`: ``lang_unsupported`` for a term's translation into no language, and
-    ``too_many_targets`` for translations into more than `GLOSSARY_TAGS` languages.
+    Raises `ClientFault`: ``too_long`` for more than ``most`` characters of a text that has to be
+    there, ``empty_text`` if nothing is left of it, ``lang_unsupported`` for a term's translation
+    into no language, and ``too_many_targets`` for more than `GLOSSARY_TAGS` of them.
     """
-    if change.speaker is not None:
-        change = replace(change, speaker=clean(change.speaker))
-    if change.context is not None:
-        change = replace(change, context=clean(change.context))
-    if change.glossary is not None:
-        tags = _normalised_tags(change.glossary.values())
-        terms = ((clean(term), _translation(text, tags)) for term, text in change.glossary.items())
-        change = replace(change, glossary={term: text for term, text in terms if term and text})
-    return change
+    clean_texts: dict[str, object] = {}
+    mandatory = personal_fields(type(message))
+    for name, value in texts(message):
+        if not isinstance(value, str):
+            clean_texts[name] = _glossary(value)
+        else:
+            clean_texts[name] = clean(value) if mandatory[name] is None else said(value, most)
+    return replace(message, **clean_texts)
+
+
+def _glossary(terms: Terms) -> dict[str, str | dict[str, str]]:
+    tags = _normalised_tags(terms.values())
+    translations = ((clean(term), _translation(text, tags)) for term, text in terms.items())
+    return {term: text for term, text in translations if term and text}
 
 
 def _normalised_tags(translations: Iterable[str | Mapping[str, str]]) -> dict[str, str]:

@@ -295,7 +295,7 @@ class Captioner:
 
     def _add(self, utterance: Utterance, lang: str) -> Caption:
         caption = utterance.captions[lang] = Caption(
-            utterance.id, lang, self._rules, utterance.speaker
+            utterance.id, lang, self._rules, utterance.statement.speaker
         )
         return caption
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from gateway.core.captions.captioner import Captioner
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.members.member import Member
@@ -20,6 +22,7 @@ from gateway.core.utterances.speech import Speech
 from gateway.core.utterances.utterance import Utterance
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Ack, Say
+from gateway.protocol.statement import Statement, stated
 from gateway.text import languages
 
 
@@ -194,16 +197,18 @@ def _check_revision(speech: Speech, rev: int) -> None:
 
 
 def _note(speech: Speech, say: Say, lang: str) -> None:
-    """Copy language, speaker and times of the newest revision to the open part."""
+    """Copy the language and the details of the newest revision to the open part."""
     part = speech.open
     part.grown = part.grown or not say.final
     part.rev = speech.rev
     part.lang = lang
-    part.speaker = say.speaker or part.speaker
+    before = part.statement
+    given = {name: value for name, value in stated(say, Statement).items() if value is not None}
     # A later part begins where the one before it ended.
-    if part.t0 is None:
-        part.t0 = say.t0 if len(speech.parts) == 1 else speech.parts[-2].t1
-    part.t1 = say.t1
+    t0 = before.t0
+    if t0 is None:
+        t0 = say.t0 if len(speech.parts) == 1 else speech.parts[-2].statement.t1
+    part.statement = replace(before, **(given | {"t0": t0, "t1": say.t1}))
 
 
 def _acknowledge(member: Member, speech: Speech, say: Say, now: float) -> None:

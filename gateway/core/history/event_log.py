@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from operator import attrgetter
 from sys import getsizeof
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import inspect
 from msgspec.inspect import LiteralType
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from gateway.limits import Limits, memory
 from gateway.protocol.messages import (
@@ -34,6 +34,7 @@ from gateway.protocol.messages import (
     Source,
     Timing,
 )
+from gateway.protocol.personal import erased, personal_fields
 
 Durable = Source | Final | Failed | Cancelled | Edited | Retracted | Settings
 """Events that carry a ``seq``."""
@@ -197,12 +198,16 @@ class EventLog:
         """
         # From the end: people retract what was said a moment ago.
         for n, (event, at) in enumerate(reversed(self._entries), 1):
-            if isinstance(event, _TEXTS) and event.ord == ord:
-                erased = replace(event, text="")
-                self.bytes += cost(erased) - self._costs[-n]
-                self._entries[-n], self._costs[-n] = LogEntry(erased, at), cost(erased)
+            if _text_of(event) == ord:
+                bare = erased(event)
+                self.bytes += cost(bare) - self._costs[-n]
+                self._entries[-n], self._costs[-n] = LogEntry(bare, at), cost(bare)
                 if isinstance(event, Source):
                     return  # no event of the utterance is older
+
+    def texts_of(self, ords: Container[int]) -> list[LogEntry]:
+        """Return the entries with text of the utterances at some positions."""
+        return [entry for entry in self._entries if _text_of(entry.event) in ords]
 
     def _keep(self, entry: LogEntry) -> None:
         event = entry.event
@@ -232,8 +237,15 @@ class EventLog:
         self.originals.discard(event.seq or 0)
 
 
-_TEXTS = (Source, Final, Edited)
+def _text_of(event: Durable) -> int | None:
+    """Return the position (``ord``) of the utterance that an event has text of, or None."""
+    return event.ord if type(event) in _TEXTS else None  # type: ignore[union-attr]
 
+
+_TEXTS = frozenset(
+    kind for kind in DURABLE if "ord" in kind.__struct_fields__ and personal_fields(kind)
+)
+"""Types of events with text of an utterance."""
 
 _EVERYBODY = (Source, Retracted, Settings)
 """Types of events that concern everybody. A union would be built anew at each of many calls."""

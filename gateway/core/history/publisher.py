@@ -28,6 +28,7 @@ from gateway.protocol.messages import (
     Timing,
     Was,
 )
+from gateway.protocol.statement import stated
 
 
 class Publisher:
@@ -58,9 +59,7 @@ class Publisher:
             ord=utterance.ord,
             lang=utterance.lang,
             text=utterance.text,
-            speaker=utterance.speaker,
-            t0=utterance.t0,
-            t1=utterance.t1,
+            **stated(utterance.statement, Source),
         )
         utterance.seq = utterance.seq or event.seq
         self._publish(event, None, now)
@@ -85,8 +84,7 @@ class Publisher:
             by=caption.by,
             ms=ms,
             flags=caption.flags,
-            t0=utterance.t0,
-            t1=utterance.t1,
+            **stated(utterance.statement, Final),
         )
         self._publish(event, caption.lang, now, reply)
 

@@ -49,11 +49,8 @@ from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
     Delta,
-    Edited,
-    Final,
     Retracted,
     Say,
-    Source,
 )
 
 Emit = Callable[[FeedMessage], None]
@@ -289,12 +286,7 @@ class Authority(Room):
 
     def erased(self, retracted: Retracted) -> list[Decided]:
         """Return the events of an utterance whose texts were just erased."""
-        texts = [
-            entry
-            for entry in self.log.entries()
-            if isinstance(entry.event, Source | Final | Edited) and entry.event.ord == retracted.ord
-        ]
-        return as_written(self.log, texts, self.feed.began)
+        return as_written(self.log, self.log.texts_of((retracted.ord,)), self.feed.began)
 
     def resume_feed(self) -> None:
         """Send anything, so that replicas notice if messages before it were lost."""

@@ -23,6 +23,7 @@ from gateway.protocol.messages import (
     Settings,
     Source,
 )
+from gateway.protocol.statement import Statement, stated
 from gateway.text import languages
 
 
@@ -95,7 +96,11 @@ def learn(context: TranslationContext, event: ServerMessage) -> None:
 def _root(utterance: Utterance, made: Mapping[str, Utterance]) -> str:
     """Return the id that a part was said under, or its own: clients may choose such ids too."""
     first = made.get(segmentation.utterance_id(utterance.id) or "")
-    if first is None or first.ord > utterance.ord or first.speaker != utterance.speaker:
+    if (
+        first is None
+        or first.ord > utterance.ord
+        or first.statement.speaker != utterance.statement.speaker
+    ):
         return utterance.id
     return first.id
 
@@ -109,7 +114,7 @@ def _restored(event: Source, now: float) -> Utterance:
     utterance = Utterance(event.id, event.ord, "", now)
     utterance.seq, utterance.rev, utterance.turn = event.seq, event.rev, 1
     utterance.lang, utterance.text, utterance.final = event.lang, event.text, True
-    utterance.speaker, utterance.t0, utterance.t1 = event.speaker, event.t0, event.t1
+    utterance.statement = Statement(**stated(event, Statement))
     return utterance
 
 
@@ -140,7 +145,7 @@ def _apply(
 def _new_caption(utterance: Utterance, lang: str, options: StreamingOptions) -> Caption:
     """Return a new caption that is about to end, instead of one of an earlier utterance."""
     caption = utterance.captions[lang] = Caption(
-        utterance.id, lang, options.stability, utterance.speaker
+        utterance.id, lang, options.stability, utterance.statement.speaker
     )
     caption.turn, caption.partial = 1, False
     return caption

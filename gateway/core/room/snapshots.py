@@ -17,6 +17,7 @@ from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Delta, Line, Snapshot, View
+from gateway.protocol.statement import stated
 
 
 class Snapshots:
@@ -115,7 +116,7 @@ def _snapshot(utterance: Utterance, lines: tuple[Line, ...], ref: str | None = N
         text=utterance.text,
         final=utterance.final,
         lines=lines,
-        speaker=utterance.speaker,
+        **stated(utterance.statement, Snapshot),
         ref=ref,
     )
 

@@ -306,8 +306,8 @@ class Session:
             case Edit():
                 self._may_speak("edit")
                 lang = languages.normalise(message.lang)
-                text = validation.said(message.text, self._context.limits.text)
-                self._request(replace(message, text=text, lang=lang), now)
+                cleaned = validation.cleaned(message, self._context.limits.text)
+                self._request(replace(cleaned, lang=lang), now)
             case Retract():
                 self._may_speak("retract")
                 self._request(message, now)
@@ -359,11 +359,10 @@ class Session:
         """Say a text of a client, or one that was heard in its audio. Raises `ClientFault`."""
         if self._released:
             raise closing()
-        text = validation.said(say.text, self._context.limits.text)
-        lang = self.spoken(say.lang, text)
+        say = validation.cleaned(say, self._context.limits.text)
+        lang = self.spoken(say.lang, say.text)
         # A relay names the speaker of each text, everybody else names themselves once.
-        speaker = validation.clean(say.speaker or "") or self.member.speaker
-        self._request(replace(say, speaker=speaker, text=text, lang=lang), now)
+        self._request(replace(say, speaker=say.speaker or self.member.speaker, lang=lang), now)
         self.sayings += 1
 
     def _listen(self, message: Audio | AudioChunk, now: float) -> None:
@@ -439,7 +438,7 @@ class Session:
         if change.from_ is not None:
             self.lang = self._speakable(change.from_)
             change = replace(change, from_=self.lang)
-        self._request(validation.cleaned(change), now)
+        self._request(validation.cleaned(change, self._context.limits.text), now)
 
     # --- answers ----------------------------------------------------------------------------------
 

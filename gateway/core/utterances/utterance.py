@@ -30,6 +30,8 @@ from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.core.utterances.caption_state import CAPTION_TRANSITIONS, CaptionEvent, CaptionState
 from gateway.job import Chunk
 from gateway.protocol.messages import By, Delta, Timing
+from gateway.protocol.personal import erased
+from gateway.protocol.statement import Statement
 
 _RUNNING = CaptionState.RUNNING
 """A global, because the look-up of a member of an `Enum` is a call, once for every delta."""
@@ -386,9 +388,7 @@ class Utterance(msgspec.Struct, eq=False):
     final: bool = False
     cancelled: bool = False
     retracted: bool = False
-    speaker: str | None = None
-    t0: float | None = None
-    t1: float | None = None
+    statement: Statement = Statement()
     captions: dict[str, Caption] = {}
 
     def __post_init__(self) -> None:
@@ -412,6 +412,7 @@ class Utterance(msgspec.Struct, eq=False):
         """Erase all texts, because the utterance was retracted."""
         self.retracted = True
         self.text = ""
+        self.statement = erased(self.statement)
         for caption in self.captions.values():
             caption.erase()
 

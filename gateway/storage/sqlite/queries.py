@@ -114,13 +114,16 @@ async def write(
             for entry in one.entries
         ),
     )
-    # The row of a withdrawn utterance stays, so that the numbers have no gap; only its text goes.
+    # The rows of a retracted utterance stay, so that the numbers have no gap. The log has erased
+    # its text already. Older rows than those of the log are deleted below.
     await many(
         db,
-        "UPDATE events SET body = json_set(body, '$.text', '') WHERE room = ? AND"
-        " json_extract(body, '$.ord') IN (SELECT value FROM json_each(?)) AND"
-        " json_extract(body, '$.text') != ''",
-        [(one.room.id, tables.numbers(one.retracted)) for one in writes if one.retracted],
+        "UPDATE events SET body = ? WHERE room = ? AND seq = ?",
+        [
+            (tables.body(entry.event), one.room.id, entry.event.seq)
+            for one in writes
+            for entry in one.erased
+        ],
     )
     # The file keeps no more of a room than its log does.
     await many(

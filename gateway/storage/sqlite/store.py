@@ -398,7 +398,7 @@ class SqliteStore:
                 await queries.delete(db, doomed)
             # Only after the commit: events of a failed transaction are written again.
             pending.wrote(writes, doomed)
-            self._traces |= bool(doomed) or any(one.retracted for one in writes)
+            self._traces |= bool(doomed) or any(one.erased for one in writes)
         return sum(len(one.entries) for one in writes) == BATCH
 
     async def _still_owned(

@@ -103,18 +103,20 @@ def test_settings_are_made_uniform_and_terms_of_which_nothing_is_left_are_gone()
     change = Set(
         speaker=" Ana\x00", context="\ta court ", glossary={" a ": " b\n", "c": " ", "": "d"}
     )
-    assert validation.cleaned(change) == Set(speaker="Ana", context="a court", glossary={"a": "b"})
-    assert validation.cleaned(Set(style="formal")) == Set(style="formal")
+    assert validation.cleaned(change, 100) == Set(
+        speaker="Ana", context="a court", glossary={"a": "b"}
+    )
+    assert validation.cleaned(Set(style="formal"), 100) == Set(style="formal")
 
 
 def test_the_translations_of_a_term_have_uniform_tags_and_texts() -> None:
     change = Set(glossary={"a": {"DE_at": " b\n", "fr": "\u200b"}, "c": {"ja": " "}})
-    assert validation.cleaned(change) == Set(glossary={"a": {"de-AT": "b"}})
+    assert validation.cleaned(change, 100) == Set(glossary={"a": {"de-AT": "b"}})
 
 
 def test_a_translation_of_a_term_into_no_language_is_refused() -> None:
     with pytest.raises(ClientFault) as raised:
-        validation.cleaned(Set(glossary={"a": {"no language": "b"}}))
+        validation.cleaned(Set(glossary={"a": {"no language": "b"}}), 100)
     assert raised.value.code is ErrorCode.LANG_UNSUPPORTED
 
 
@@ -122,7 +124,7 @@ def test_a_glossary_names_a_bounded_number_of_languages() -> None:
     tags = [f"de-{code}" for code in (*range(100, 100 + validation.GLOSSARY_TAGS), "AT")]
     glossary = {f"term {n}": {tag: "b"} for n, tag in enumerate(tags)}
     with pytest.raises(ClientFault) as raised:
-        validation.cleaned(Set(glossary=glossary))
+        validation.cleaned(Set(glossary=glossary), 100)
     assert raised.value.code is ErrorCode.TOO_MANY_TARGETS
 
 
@@ -136,7 +138,7 @@ def test_each_tag_of_a_glossary_is_normalised_once_however_many_terms_there_are(
         return tag
 
     monkeypatch.setattr(languages, "normalise", normalise)
-    validation.cleaned(Set(glossary={f"term {n}": {"de": "b", "fr": "c"} for n in range(500)}))
+    validation.cleaned(Set(glossary={f"term {n}": {"de": "b", "fr": "c"} for n in range(500)}), 100)
     assert sorted(normalised) == ["de", "fr"]
 
 

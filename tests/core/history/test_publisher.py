@@ -25,6 +25,7 @@ from gateway.protocol.messages import (
     Source,
     Timing,
 )
+from gateway.protocol.statement import Statement
 from tests.support.meeting import NOW, blank, names, one, only, read
 
 
@@ -70,7 +71,7 @@ def test_an_original_goes_to_everybody_and_gives_the_utterance_its_first_number(
 
 def test_an_original_has_all_that_is_known_of_what_was_said() -> None:
     stage, said = Stage(), utterance()
-    said.speaker, said.t0, said.t1 = "Ada", 1.5, 2.5
+    said.statement = Statement(speaker="Ada", t0=1.5, t1=2.5)
     stage.publisher.source(said, NOW)
     assert stage.seen == [
         Source(

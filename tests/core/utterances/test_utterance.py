@@ -12,6 +12,7 @@ from gateway.core.utterances.caption_state import CaptionState
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.job import Chunk
 from gateway.protocol.messages import Delta, Timing
+from gateway.protocol.statement import Statement
 from tests.support.meeting import NOW
 from tests.support.typed import current
 
@@ -337,7 +338,7 @@ def test_a_new_utterance_says_nothing_yet() -> None:
     made = Utterance("u1", 3, "s1")
     assert (made.id, made.root, made.ord, made.author) == ("u1", "u1", 3, "s1")
     assert (made.rev, made.turn, made.seq, made.text, made.lang) == (0, 0, 0, "", "")
-    assert (made.speaker, made.t0, made.t1, made.began, made.at) == (None, None, None, 0.0, 0.0)
+    assert (made.statement, made.began, made.at) == (Statement(), 0.0, 0.0)
     assert (made.grown, made.final, made.cancelled, made.retracted) == (False,) * 4
     assert made.captions == {} and not made.ended
 
