@@ -91,7 +91,7 @@ test-clients:
 # Tests with a real vLLM on the CPU, in an environment of their own, since vLLM brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
-	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/cli/tune tests/server/vllm_plugin tests/training/test_export.py
+	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/cli/tune tests/training/test_export.py
 
 # The sdists and wheels of the gateway and of its client, in dist/, installed and tried. URL is the
 # address of the repository, to which the links of the package's page then lead.

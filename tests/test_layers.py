@@ -149,12 +149,7 @@ def test_every_pure_folder_exists() -> None:
 @pytest.mark.parametrize("name", [name for name in MODULES if top(name) == "server"])
 def test_the_server_knows_engines_by_their_contract_only(name: str) -> None:
     known = {folder(other) for other in own(name) if top(other) == "engines"}
-    builders = {
-        "server.build",
-        "server.embed",
-        "server.process.serve",
-        "server.vllm_plugin.plugin",
-    }
+    builders = {"server.build", "server.embed", "server.process.serve"}
     contracts = ("engines/base", "engines/profiles", "engines/recognition")
     allowed = {*contracts, *(["engines"] if name in builders else [])}
     assert known <= allowed

@@ -14,7 +14,7 @@ from collections.abc import Callable, MutableMapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -124,20 +124,6 @@ def _with_fallback(
     engine = FallbackEngine(_wrapped(primary, settings, counts), _wrapped(secondary, other, counts))
     primary.changed = secondary.changed = engine.update_substitute
     return engine, None
-
-
-def around(engine: Any, settings: Settings, guards: MutableMapping[tuple[str, str], int]) -> Engine:
-    """Construct an engine around an `AsyncLLM` that this process has already, and that it closes.
-
-    :param engine: the `AsyncLLM`
-    :param guards: as in `build`
-
-    Raises `EngineFault` if the profile cannot be loaded.
-    """
-    from gateway.engines.vllm.borrowed import BorrowedEngine
-
-    made = _construct(lambda _, profile: BorrowedEngine(engine, profile), settings)
-    return _pivoting(_wrapped(made, settings, guards), settings)
 
 
 def _supervised(settings: Settings, *, insist: bool) -> Supervisor:

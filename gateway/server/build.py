@@ -1,7 +1,7 @@
 """The application of one gateway, from its settings.
 
 Owns: which parts the settings ask for. Must not know: how the application is served
-(`gateway.server.process.serve`, `gateway.server.vllm_plugin`, `gateway.server.embed`).
+(`gateway.server.process.serve`, `gateway.server.embed`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""The gateway as a plugin inside `vllm serve`."""
