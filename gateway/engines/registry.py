@@ -231,7 +231,6 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
         options,
         cache_dir=_cache(settings),
         feed=settings.feed,
-        drafts=settings.drafts,
         name=_name(settings),
     )
 

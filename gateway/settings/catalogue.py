@@ -252,10 +252,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``vllm``: receive output directly from the engine process, which saves most of the CPU time
     per token. Switch it off only to compare. If the installed vLLM does not support it, it is
     switched off automatically, and the log says so."""
-    drafts: bool = False
-    """``vllm``: check the last translation of a growing text in one step, instead of decoding it
-    again. Off by default, because vLLM 0.32 then fails at second attempts that sample with
-    ``top_k``. Measured on an H200 for up to 64 simultaneous translations."""
     vllm: dict[str, Any] = {}
     """``vllm``: further engine arguments by vLLM's own names. They override the settings above."""
 

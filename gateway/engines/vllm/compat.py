@@ -7,7 +7,6 @@ of a request is read.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -15,8 +14,6 @@ from dataclasses import fields
 from typing import Any
 
 from gateway.errors import ClientFault, EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
-
-logger = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 0.25
 """Seconds between two updates of vLLM's Prometheus metrics while the model works."""
@@ -76,35 +73,6 @@ class VllmApi:
         if args.max_model_len is None:
             args.max_model_len = min(max_model_len, args.create_model_config().max_model_len)
         return args.create_engine_config()
-
-    def draft_options(
-        self, given: Mapping[str, Any], wanted: bool | None = None
-    ) -> Mapping[str, Any]:
-        """Return the arguments of ``AsyncEngineArgs`` with which vLLM checks drafts, or none.
-
-        :param given: the other arguments; some of them exclude drafts
-        :param wanted: None: only on a GPU on which it pays
-        """
-        if wanted is False:
-            return {}
-        try:
-            from gateway.engines.vllm import drafts
-        except ImportError as exc:
-            why: str | None = str(exc)
-        else:
-            if wanted is None and not drafts.pays():
-                return {}
-            why = drafts.why_unsupported()
-            excluding = {"scheduler_cls", "worker_extension_cls", "speculative_config"}
-            excluding |= {"async_scheduling", "pipeline_parallel_size"}
-            if excluded := excluding & given.keys():
-                why = f"{', '.join(sorted(excluded))} is set"
-            elif self.vllm.AsyncEngineArgs(**given).create_model_config().is_hybrid:
-                why = "the model has layers with a state that cannot go back"
-            if why is None:
-                return drafts.options()
-        logger.warning("vLLM %s does not check drafts: %s", self.vllm.__version__, why)
-        return {}
 
     def build(self, config: Any, stats: EngineStats) -> Any:
         """Return an engine, after starting its processes. Its statistics go to ``stats``. Blocks.

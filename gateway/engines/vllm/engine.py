@@ -96,41 +96,27 @@ class VllmSink:
     ended: bool = False
     tokens: int = 0  # of outputs without text; the next chunk counts them
     ids: list[int] = field(default_factory=list)  # of the forced prefix and of those outputs
-    checks: bool = False  # whether the model checks a draft
-    drafted: int = 0  # counts for the next chunk
-    accepted: int = 0
     needed: int = 0
     """Characters that are still needed, see `Job.needed`; 0: all."""
 
-    def on_prompt(self, prefix_ids: list[int], drafted: int) -> None:
+    def on_prompt(self, prefix_ids: list[int]) -> None:
         self.ids += prefix_ids
-        self.drafted = drafted
-        self.checks = drafted > 0
 
     def on_output(self, text: str, ids: Sequence[int]) -> None:
         if self.ended:
             return
-        withheld = self.tokens or self.ids or self.drafted
-        if text and len(ids) == 1 and not (withheld or self.needed):  # the usual case
+        withheld = self.tokens or self.ids or self.needed
+        if text and len(ids) == 1 and not withheld:  # the usual case
             kept = () if ids[0] in self.hidden_ids else (ids[0],)
             self.sink.chunk(Chunk(text, 1, False, (), kept))
             return
-        # A step decodes one token, after those of the draft that it has accepted.
-        decoded = min(len(ids), 1) if self.checks else len(ids)
-        self.tokens += decoded
-        self.accepted += len(ids) - decoded
+        self.tokens += len(ids)
         for id in ids:
             if id not in self.hidden_ids:
                 self.ids.append(id)
         if text:
-            chunk = Chunk(
-                text,
-                self.tokens,
-                ids=tuple(self.ids),
-                drafted=self.drafted,
-                accepted=self.accepted,
-            )
-            self.tokens = self.drafted = self.accepted = 0
+            chunk = Chunk(text, self.tokens, ids=tuple(self.ids))
+            self.tokens = 0
             self.ids.clear()
             self.sink.chunk(chunk)
             if 0 < self.needed <= len(text) and not self.ended:
@@ -158,8 +144,6 @@ class VllmEngine(ModelEngine):
         `gateway.engines.base.model_files.widened`. None: ``gateway`` in the user's cache
     :param feed: whether to take outputs directly from vLLM's output task, which needs a fraction of
         the CPU, if `gateway.engines.vllm.outputs` supports this version of vLLM
-    :param drafts: whether to check drafts, if `gateway.engines.vllm.drafts` supports this version
-        of vLLM. None: on a GPU on which it pays
     :param name: name of the model for people. None: as of its directory or hub id
     """
 
@@ -172,7 +156,6 @@ class VllmEngine(ModelEngine):
         admission: int | None = None,
         cache_dir: Path | None = None,
         feed: bool = True,
-        drafts: bool | None = None,
         name: str | None = None,
     ) -> None:
         options = options or VllmOptions()
@@ -186,7 +169,6 @@ class VllmEngine(ModelEngine):
         self._model = str(model)
         self._cache = cache_dir or model_files.user_cache()
         self._feed = feed
-        self._drafts = drafts
         self._max_model_len = options.max_model_len or self._profile.max_input
         self._admission = admission or (1 + WAITING_PER_SLOT) * self._capacity
         self._stats = EngineStats()
@@ -299,7 +281,6 @@ class VllmEngine(ModelEngine):
             self._profile,
             feed=self._feed,
             ranks=self._ranks,
-            drafts=bool(self._drafts),
         )
         if self._health is Health.CLOSED:  # closed during the load, so `aclose` saw no engine
             self._loaded.engine.shutdown()
@@ -311,10 +292,7 @@ class VllmEngine(ModelEngine):
         model = self._model
         if (Path(model) / "config.json").is_file():
             model = str(model_files.widened(Path(model), self._cache))
-        args = {"model": model} | self._engine_args
-        drafts = api.draft_options(args, self._drafts)
-        self._drafts = bool(drafts)
-        return api.configure({**drafts, **args}, self._max_model_len)
+        return api.configure({"model": model} | self._engine_args, self._max_model_len)
 
 
 def _find_profile(model: Path) -> Profile:

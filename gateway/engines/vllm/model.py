@@ -48,12 +48,8 @@ class VllmRequest(OutputReceiver, Protocol):
     ended: bool
     """True if no further output is wanted."""
 
-    def on_prompt(self, prefix_ids: list[int], drafted: int, /) -> None:
-        """Receive what the model was given, before any output.
-
-        :param prefix_ids: ids of the forced prefix
-        :param drafted: number of tokens of the draft that the model checks
-        """
+    def on_prompt(self, prefix_ids: list[int], /) -> None:
+        """Receive the ids of the forced prefix, before any output."""
 
 
 class ProbeRequest:
@@ -65,7 +61,7 @@ class ProbeRequest:
         self.ended = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def on_prompt(self, prefix_ids: list[int], drafted: int) -> None:
+    def on_prompt(self, prefix_ids: list[int]) -> None:
         pass
 
     def on_output(self, text: str, ids: Sequence[int]) -> None:
@@ -89,7 +85,6 @@ class LoadedModel:
     :param model: directory or hub id, for the tokenizer
     :param feed: whether outputs may take the direct path
     :param ranks: number of copies of the model between which this gateway chooses
-    :param drafts: whether it checks drafts (`gateway.engines.vllm.drafts`)
 
     Raises `EngineFault` if the model has no tokenizer. Blocks.
     """
@@ -103,7 +98,6 @@ class LoadedModel:
         *,
         feed: bool = True,
         ranks: int = 1,
-        drafts: bool = False,
     ) -> None:
         self.api = api
         self.engine = engine
@@ -122,7 +116,6 @@ class LoadedModel:
         """The direct path. None: a task for each request reads vLLM's generator."""
         self._use_feed = feed
         self._ranks = ranks
-        self._drafts = drafts
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
     @property
@@ -153,8 +146,6 @@ class LoadedModel:
         task.result()
 
     async def _warm_up(self) -> None:
-        if self._drafts:
-            await self.engine.collective_rpc("use_draft_bias")
         stream = self.engine.generate(
             self.api.tokens_input([0]), self.api.sampling_params(max_tokens=1), "warm-up"
         )
@@ -239,8 +230,6 @@ class LoadedModel:
         self, job: Job, request: VllmRequest, ids: list[int], limit: int, prefix: list[int]
     ) -> None:
         sampling = self.profile.sampling(job)
-        checked = self._drafts and sampling.greedy
-        draft = self.vocabulary.draft(job, prefix) if checked else []
         params = self.api.sampling_params(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -249,9 +238,8 @@ class LoadedModel:
             seed=sampling.seed,
             max_tokens=limit,
             stop_token_ids=self.stop,
-            extra_args={"draft": draft, "draft_bias": job.draft_bias} if draft else None,
         )
-        request.on_prompt(prefix, len(draft))
+        request.on_prompt(prefix)
         options = {"priority": int(job.priority)}
         # A job without a room may go anywhere; vLLM knows which copy is idle.
         if self._ranks > 1 and job.room:

@@ -71,9 +71,6 @@ class Asked:
     def configure(self, options: Any, max_model_len: int) -> Any:
         return options
 
-    def draft_options(self, given: Any, wanted: bool | None) -> Any:
-        return {"scheduler_cls": "drafts"} if wanted else {}
-
 
 def test_int8_weights_are_given_to_vllm_as_float16_from_the_cache(tmp_path: Path) -> None:
     model, cache = tiny_llama(tmp_path / "embedded"), tmp_path / "cache"
@@ -91,39 +88,19 @@ def test_a_hub_id_is_left_to_vllm() -> None:
     assert VllmEngine("owner/eurollm")._configure(asked)["model"] == "owner/eurollm"
 
 
-def test_vllm_checks_drafts_if_that_is_wanted() -> None:
-    asked: Any = Asked()
-    options = VllmEngine("owner/eurollm", drafts=True)._configure(asked)
-    assert options["scheduler_cls"] == "drafts"
-    mine = VllmOptions(extra={"scheduler_cls": "mine"})
-    assert VllmEngine("owner/eurollm", None, mine)._configure(asked)["scheduler_cls"] == "mine"
-
-
-def test_chunks_count_the_tokens_of_a_draft_apart_from_those_that_were_decoded() -> None:
-    chunks: list[Chunk] = []
-    engine: Any = None
-    sink: Any = SimpleNamespace(chunk=chunks.append)
-    request = VllmSink(engine, "j", "j/1", sink, frozenset({2}))
-    request.on_prompt([7], 5)
-    request.on_output("", [10, 11])
-    request.on_output("guten Mor", [12, 13])
-    request.on_output("gen", [14])
-    request.on_output("皆さん", [15, 16, 2])
-    assert chunks == [
-        Chunk("guten Mor", 2, ids=(7, 10, 11, 12, 13), drafted=5, accepted=2),
-        Chunk("gen", 1, ids=(14,)),
-        Chunk("皆さん", 1, ids=(15, 16), accepted=2),
-    ]
-
-
-def test_without_a_draft_all_tokens_of_an_output_were_decoded() -> None:
+def test_a_chunk_counts_all_tokens_since_the_last_one_and_has_the_ids_of_its_text() -> None:
     found: list[Chunk] = []
     engine: Any = None
     sink: Any = SimpleNamespace(chunk=found.append)
-    request = VllmSink(engine, "j", "j/1", sink, frozenset())
-    request.on_prompt([], 0)
-    request.on_output("guten Morgen", [10, 11])  # two steps, merged by vLLM
-    assert found == [Chunk("guten Morgen", 2, ids=(10, 11))]
+    request = VllmSink(engine, "j", "j/1", sink, frozenset({2}))
+    request.on_prompt([7])
+    request.on_output("", [10])  # half a character
+    request.on_output("guten Morgen", [11, 12])  # two steps, merged by vLLM
+    request.on_output("皆さん", [13, 2])
+    assert found == [
+        Chunk("guten Morgen", 3, ids=(7, 10, 11, 12)),
+        Chunk("皆さん", 2, ids=(13,)),
+    ]
 
 
 def test_gauges_show_the_last_step_and_counters_add_up() -> None:

@@ -1,4 +1,4 @@
-"""Tests of what vLLM is asked: drafts, and copies of the model, with a stub of vLLM's engine."""
+"""Tests of how requests are spread over copies of the model, with a stub of vLLM's engine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from gateway.engines import profiles
-from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.registry import build
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.vllm.engine import VllmEngine, VllmOptions
@@ -96,23 +94,6 @@ async def test_a_job_without_a_room_goes_where_vllm_likes(model: Path) -> None:
 
 async def test_with_one_copy_no_rank_is_sent(model: Path) -> None:
     assert await asked(model, 1, job("r")) == [{"priority": 1}]
-
-
-async def test_a_draft_is_sent_with_its_bias_if_drafts_are_checked(model: Path) -> None:
-    plain = job("r")
-    drafted = msgspec.structs.replace(plain, draft="guten Morgen 皆さん", draft_bias=0.2)
-    behind = msgspec.structs.replace(drafted, prefix="guten")
-    again = msgspec.structs.replace(drafted, attempt=2)
-    jobs = [plain, drafted, behind, again]
-    sent = [params["extra_args"] for params in (await ask(model, *jobs, drafts=True)).params]
-    vocabulary = Vocabulary.load(model)
-    assert sent[0] is None
-    assert sent[1] == {"draft": vocabulary.forced(drafted.draft), "draft_bias": 0.2}
-    whole = vocabulary.forced(behind.prefix + behind.draft)
-    assert sent[2]["draft"] == whole[len(vocabulary.forced(behind.prefix)) :]
-    assert sent[3] is None
-    sent = [params["extra_args"] for params in (await ask(model, *jobs)).params]
-    assert sent == [None] * 4
 
 
 @pytest.mark.parametrize("room", ["会議", "совещание", "اجتماع", ""])
