@@ -140,7 +140,7 @@ def create_app(
 
     def observe(room: str, event: ServerMessage, now: float) -> None:
         metrics.observe(event)
-        if telemetry is not None and telemetry.tracer is not None:
+        if telemetry is not None:
             telemetry.tracer.observe(room, event, now)
         outputs.observe(room, event)
 
@@ -156,7 +156,7 @@ def create_app(
         signer=authenticator.signer,
     )
     outputs = Outputs(hub, metrics.registry)
-    telemetry = start_telemetry(hub, metrics.registry, os.environ)
+    telemetry = start_telemetry(hub, os.environ)
     metrics.add_authenticator(authenticator)
     metrics.add_hub(hub, guards if guards is not None else Counter())
     if store is not None:

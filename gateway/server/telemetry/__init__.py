@@ -1,1 +1,1 @@
-"""OpenTelemetry, with the extra `otel`: traces of utterances, and the metrics of `/metrics`."""
+"""OpenTelemetry, with the extra `otel`: traces of utterances."""

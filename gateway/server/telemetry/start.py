@@ -1,6 +1,6 @@
 """The start of OpenTelemetry, if the standard variables ask for it.
 
-Owns: which exporter each signal has, and what happens if the extra `otel` is missing or a variable
+Owns: which exporter traces have, and what happens if the extra `otel` is missing or a variable
 is wrong: a warning, and a gateway that works without. Clusters set these variables for all their
 processes. Must not know: spans. OpenTelemetry's packages read all other variables (``OTEL_*``).
 
@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-from prometheus_client import CollectorRegistry
+from typing import TYPE_CHECKING
 
 from gateway.server.runtime.hub import Hub
 
@@ -24,38 +22,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gateway.telemetry")
 
-Signal = Literal["traces", "metrics"]
-
 PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """Names under which packages register the OTLP exporters."""
 
 
-class ExporterNames(NamedTuple):
-    """The names under which packages register exporters, per signal; None: not exported."""
+def exporter_name(environ: Mapping[str, str]) -> str | None:
+    """Return the name under which a package registers the exporter that the variables ask for.
 
-    traces: str | None
-    metrics: str | None
-
-
-def exporter_names(environ: Mapping[str, str]) -> ExporterNames:
-    """Return the exporters that the variables ask for. Raises `ValueError` with a sentence."""
+    None: traces are not exported. Raises `ValueError` with a sentence.
+    """
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return ExporterNames(None, None)
-    return ExporterNames(_name(environ, "traces"), _name(environ, "metrics"))
-
-
-def _name(environ: Mapping[str, str], signal: Signal) -> str | None:
+        return None
     # The specification treats an empty variable as one that is not set.
-    name = environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
+    name = environ.get("OTEL_TRACES_EXPORTER", "").strip()
     if not name:
-        endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
-        name = "otlp" if any(environ.get(one) for one in endpoints) else "none"
+        endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+        name = "otlp" if any(environ.get(endpoint) for endpoint in endpoints) else "none"
     if name == "none":
         return None
     if name != "otlp":
         return name
-    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    for variable in variables:
+    for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if protocol := environ.get(variable, "").strip():
             if protocol not in PROTOCOLS:
                 known = " or ".join(PROTOCOLS)
@@ -64,19 +51,16 @@ def _name(environ: Mapping[str, str], signal: Signal) -> str | None:
     return PROTOCOLS["http/protobuf"]
 
 
-def start(hub: Hub, registry: CollectorRegistry, environ: Mapping[str, str]) -> Telemetry | None:
-    """Begin to export what the variables ask for; return None if that is nothing or impossible.
-
-    :param registry: metrics of the gateway; those of the process-wide registry are exported as well
-    """
+def start(hub: Hub, environ: Mapping[str, str]) -> Telemetry | None:
+    """Begin to export traces if the variables ask for it; return None if not, or if impossible."""
     try:
-        names = exporter_names(environ)
-        if names.traces is None and names.metrics is None:
+        exporter = exporter_name(environ)
+        if exporter is None:
             return None
         # Only now: the packages take 30 MB of memory.
         from gateway.server.telemetry.providers import Telemetry
 
-        return Telemetry(names, hub, registry)
+        return Telemetry(exporter, hub)
     except ImportError as exc:
         log.warning(
             "OpenTelemetry is not exported, as the package %s is missing:"
