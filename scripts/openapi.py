@@ -18,7 +18,7 @@ from gateway import __version__
 from gateway.errors import ErrorCode
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import View
-from gateway.server.openai_api.requests import ChatRequest, ResponsesRequest
+from gateway.server.openai_api.requests import ChatRequest
 from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
 from gateway.server.routes.deepl import DeepLRequest
@@ -40,7 +40,6 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
         "messages": [{"role": "user", "content": "Good morning."}],
     },
     DeepLRequest: {"text": ["Good morning."], "target_lang": "DE"},
-    ResponsesRequest: {"model": "translate-de", "input": "Good morning."},
 }
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 
@@ -279,9 +278,6 @@ def _openai() -> Json:
             "chatCompletion",
             "Translate the last message of the user, as OpenAI's API answers one.",
             ChatRequest,
-        ),
-        "/v1/responses": translating(
-            "response", "Translate the input, as OpenAI's API answers it.", ResponsesRequest
         ),
     }
 

@@ -156,11 +156,6 @@ def name(tag: str) -> str:
     return _NAMES[found][0] if found else tag
 
 
-def named_tags() -> tuple[str, ...]:
-    """Return the canonical tags of all languages with a name."""
-    return _NAMED
-
-
 def named(name: str) -> str | None:
     """Return the tag of the language of this English or native name, or None."""
     return _BY_NAME.get(name.strip().casefold())

@@ -1,8 +1,8 @@
-"""HTTP routes of OpenAI's text APIs, so that translation tools work by this gateway's URL.
+"""HTTP routes of OpenAI's chat completions, so that translation tools work by this gateway's URL.
 
-Owns: ``/v1/models``, ``/v1/chat/completions`` and ``/v1/responses``: their requests, streams and
-statuses. Must not know: how a request names its languages and what answers look like
-(`gateway.server.openai_api`), how a text is translated.
+Owns: ``/v1/models`` and ``/v1/chat/completions``: their requests, streams and statuses. Must not
+know: how a request names its languages and what answers look like (`gateway.server.openai_api`),
+how a text is translated.
 """
 
 from __future__ import annotations
@@ -21,23 +21,9 @@ from gateway.auth.permissions import Role
 from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.protocol.messages import PRIVATE
-from gateway.server.openai_api.answers import (
-    ApiAnswer,
-    ChatAnswer,
-    ResponsesAnswer,
-    error,
-    model,
-    models,
-)
-from gateway.server.openai_api.requests import (
-    MODEL,
-    ChatRequest,
-    ResponsesRequest,
-    languages_of,
-    model_name,
-)
+from gateway.server.openai_api.answers import ChatAnswer, error, model, models
+from gateway.server.openai_api.requests import MODEL, ChatRequest, languages_of, model_name
 from gateway.server.routes.api import (
-    Endpoint,
     EventStreamResponse,
     allowed,
     begin,
@@ -56,36 +42,28 @@ DONE = b"data: [DONE]\n\n"
 """End of a stream of chat completions."""
 
 
-def _translating(
-    shape: type[ChatRequest] | type[ResponsesRequest],
-    kind: type[ChatAnswer] | type[ResponsesAnswer],
-) -> Endpoint:
-    """Return the endpoint for requests of a shape, with one kind of answer."""
-
-    async def endpoint(request: Request) -> Response:
-        permissions = await allowed(request, Role.SPEAK, PRIVATE)
-        body = await read(request, shape)
-        wanted = body.wanted()
-        asked = OneShotRequest(
-            wanted.text,
-            wanted.source,
-            wanted.target,
-            context=body.context,
-            glossary=body.glossary,
-            live=body.stream,
-        )
-        shot = begin(request, asked, permissions)
-        name = model_name(shot.source, shot.target)
-        about = kind(shot.session, int(time.time()), name)
-        if body.stream:
-            return await _stream(request, shot, about)
-        (finals,) = await while_connected(request, [shot.finals()])
-        return reply(about.whole(shot.join(finals)))
-
-    return with_errors(endpoint, _refused)
+async def complete(request: Request) -> Response:
+    """Answer with the translation of the last message of the user, whole or as a stream."""
+    permissions = await allowed(request, Role.SPEAK, PRIVATE)
+    body = await read(request, ChatRequest)
+    wanted = body.wanted()
+    asked = OneShotRequest(
+        wanted.text,
+        wanted.source,
+        wanted.target,
+        context=body.context,
+        glossary=body.glossary,
+        live=body.stream,
+    )
+    shot = begin(request, asked, permissions)
+    answer = ChatAnswer(shot.session, int(time.time()), model_name(shot.source, shot.target))
+    if body.stream:
+        return await _stream(request, shot, answer)
+    (finals,) = await while_connected(request, [shot.finals()])
+    return reply(answer.whole(shot.join(finals)))
 
 
-async def _stream(request: Request, shot: OneShot, about: ApiAnswer) -> Response:
+async def _stream(request: Request, shot: OneShot, answer: ChatAnswer) -> Response:
     """Begin a stream when there is text, so that a failure before it has a status of its own."""
     texts = shot.text()
     try:
@@ -94,31 +72,25 @@ async def _stream(request: Request, shot: OneShot, about: ApiAnswer) -> Response
         await texts.aclose()
         shot.close()
         raise
-    return EventStreamResponse(shot, _encoded(first, texts, about))
+    return EventStreamResponse(shot, _encoded(first, texts, answer))
 
 
 async def _encoded(
-    first: str, texts: AsyncGenerator[str], about: ApiAnswer
+    first: str, texts: AsyncGenerator[str], answer: ChatAnswer
 ) -> AsyncGenerator[bytes]:
-    events = [*about.begin(), about.add(first)]
-    whole = first
     async with aclosing(texts):
         try:
-            yield b"".join(map(_sse, events))
+            yield _sse(answer.begin()) + _sse(answer.add(first))
             async for text in texts:
-                whole += text
-                yield _sse(about.add(text))
-            yield b"".join(map(_sse, about.end(whole)))
+                yield _sse(answer.add(text))
+            yield _sse(answer.end())
         except GatewayError as fault:
-            yield _sse(about.fail(fault))
-    if isinstance(about, ChatAnswer):
-        yield DONE
+            yield _sse(error(fault, 500))
+    yield DONE
 
 
 def _sse(event: dict[str, Any]) -> bytes:
-    # The events of /v1/responses are named twice: clients in other languages read the line.
-    name = b"event: %b\n" % event["type"].encode() if "type" in event else b""
-    return b"%bdata: %b\n\n" % (name, msgspec.json.encode(event))
+    return b"data: %b\n\n" % msgspec.json.encode(event)
 
 
 async def list_models(request: Request) -> Response:
@@ -159,6 +131,5 @@ def _refused(fault: GatewayError) -> Response:
 ROUTES = (
     Route("/v1/models", with_errors(list_models, _refused)),
     Route("/v1/models/{model}", with_errors(show_model, _refused)),
-    Route("/v1/chat/completions", _translating(ChatRequest, ChatAnswer), methods=["POST"]),
-    Route("/v1/responses", _translating(ResponsesRequest, ResponsesAnswer), methods=["POST"]),
+    Route("/v1/chat/completions", with_errors(complete, _refused), methods=["POST"]),
 )

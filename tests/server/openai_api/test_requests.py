@@ -1,4 +1,4 @@
-"""The translation that a request of OpenAI's text APIs asks for."""
+"""The translation that a request of OpenAI's chat completions asks for."""
 
 from __future__ import annotations
 
@@ -8,21 +8,12 @@ import msgspec
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.openai_api.requests import (
-    ChatRequest,
-    ResponsesRequest,
-    languages_of,
-    model_name,
-)
+from gateway.server.openai_api.requests import ChatRequest, languages_of, model_name
 
 
 def chat(model: str = "translate", *messages: tuple[str, Any], **fields: Any) -> ChatRequest:
     said = [{"role": role, "content": content} for role, content in messages]
     return msgspec.convert({"model": model, "messages": said, **fields}, ChatRequest)
-
-
-def responses(**fields: Any) -> ResponsesRequest:
-    return msgspec.convert(fields, ResponsesRequest)
 
 
 HELLO = ("user", "hello")
@@ -37,27 +28,20 @@ TO_GERMAN = ("system", "Translate into German.")
         (chat("translate-de", HELLO, source_lang="en"), ("hello", "en", "de")),
         (chat("gpt-4o", HELLO, target_lang="fr"), ("hello", "auto", "fr")),
         (chat("gpt-4o", HELLO, target_lang="fr", source_lang="en"), ("hello", "en", "fr")),
-        (chat("gpt-4o", TO_GERMAN, HELLO), ("hello", "auto", "de")),
-        (chat("gpt-4o", TO_GERMAN, HELLO, source_lang="en"), ("hello", "en", "de")),
         (
-            chat("gpt-4o", ("developer", "From English to German."), HELLO),
-            ("hello", "en", "de"),
+            chat("translate-de", ("system", "Translate into French."), HELLO),
+            ("hello", "auto", "de"),
         ),
-        (responses(model="translate-de", input="hello"), ("hello", "auto", "de")),
-        (responses(input="hello", instructions="English to German"), ("hello", "en", "de")),
-        (responses(input=[{"role": "user", "content": "hello"}], target_lang="de"), None),
     ],
 )
-def test_the_model_comes_before_the_fields_and_they_before_the_instructions(
-    request_: ChatRequest | ResponsesRequest, wanted: tuple[str, str, str] | None
+def test_the_model_or_else_the_fields_name_the_languages(
+    request_: ChatRequest, wanted: tuple[str, str, str]
 ) -> None:
-    assert request_.wanted() == (wanted or ("hello", "auto", "de"))
+    assert request_.wanted() == wanted
 
 
-def test_an_earlier_way_to_name_the_target_wins_over_a_later_one() -> None:
-    both = chat("translate-ja", TO_GERMAN, HELLO, target_lang="fr")
-    assert both.wanted().target == "ja"
-    assert chat("any", TO_GERMAN, HELLO, target_lang="fr").wanted().target == "fr"
+def test_the_model_wins_over_the_fields() -> None:
+    assert chat("translate-ja", HELLO, target_lang="fr").wanted().target == "ja"
 
 
 def test_only_the_last_message_of_the_user_is_translated() -> None:
@@ -65,14 +49,25 @@ def test_only_the_last_message_of_the_user_is_translated() -> None:
     assert talk.wanted().text == "bye"
 
 
-def test_a_language_that_the_user_mentions_is_no_instruction() -> None:
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (TO_GERMAN, HELLO),
+        (("developer", "From English to German."), HELLO),
+        (("user", "Translate the following English text to German: hello"),),
+    ],
+)
+def test_a_language_named_in_a_message_alone_is_refused_with_the_form(
+    messages: tuple[tuple[str, str], ...],
+) -> None:
     with pytest.raises(ClientFault) as refused:
-        chat("gpt-4o", ("user", "Translate into German.")).wanted()
-    assert "target_lang" in str(refused.value.hint) and "translate-de" in str(refused.value.hint)
+        chat("gpt-4o", *messages).wanted()
+    for form in ('"translate-de"', '"translate-en-to-de"', '"target_lang"'):
+        assert form in str(refused.value.hint)
 
 
 def test_the_text_parts_of_a_message_are_translated_together() -> None:
-    parts = [{"type": "text", "text": "one"}, {"type": "input_text", "text": "two"}]
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     assert chat("translate-de", ("user", parts)).wanted().text == "one\ntwo"
 
 
@@ -86,13 +81,10 @@ def test_the_text_parts_of_a_message_are_translated_together() -> None:
         chat("translate-de", HELLO, response_format={"type": "json_object"}),
         chat("translate-de", ("user", [{"type": "image_url", "image_url": {"url": "x"}}])),
         chat("gpt-4o", HELLO),
-        chat("gpt-4o", ("system", "German or French?"), HELLO),
-        responses(model="translate-de", input=[{"type": "function_call_output"}]),
-        responses(model="translate-de", input="a", text={"format": {"type": "json_schema"}}),
     ],
 )
 def test_what_cannot_be_a_translation_is_refused_with_a_hint(
-    request_: ChatRequest | ResponsesRequest,
+    request_: ChatRequest,
 ) -> None:
     with pytest.raises(ClientFault) as refused:
         request_.wanted()
@@ -103,8 +95,6 @@ def test_what_cannot_be_a_translation_is_refused_with_a_hint(
 def test_harmless_fields_of_openai_are_accepted() -> None:
     fields = {"n": 1, "tools": [], "response_format": {"type": "text"}, "temperature": 0.2}
     assert chat("translate-de", HELLO, **fields).wanted().target == "de"
-    text = {"format": {"type": "text"}}
-    assert responses(model="translate-de", input="a", text=text).wanted().target == "de"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""OpenAI's text APIs, used by OpenAI's own client and by hand."""
+"""OpenAI's chat completions, used by OpenAI's own client and by hand."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ def test_the_synchronous_client_of_openai_translates_and_lists_models(live: Live
             sync.models.retrieve("gpt-4o")
         with pytest.raises(openai.NotFoundError):
             sync.models.retrieve("translate-cy")
-        answer = sync.responses.create(model="translate-de", input=SAID)
-        assert answer.output_text == TRANSLATED and answer.model == MODEL
 
 
 async def test_the_asynchronous_client_streams_a_chat_completion() -> None:
@@ -56,18 +54,10 @@ async def test_the_helper_of_openai_for_streams_collects_the_whole_text() -> Non
         async with api.chat.completions.stream(model=MODEL, messages=HELLO) as stream:
             whole = await stream.get_final_completion()
         assert whole.choices[0].message.content == TRANSLATED
-        async with api.responses.stream(model=MODEL, input=SAID) as stream:
-            kinds = [event.type async for event in stream]
-            response = await stream.get_final_response()
-        assert response.output_text == TRANSLATED
-        assert kinds[0] == "response.created" and kinds[-1] == "response.completed"
 
 
-async def test_a_system_message_or_a_field_names_the_target_for_any_model() -> None:
+async def test_a_field_names_the_target_for_any_model() -> None:
     async with running() as live, client(live) as api:
-        system = {"role": "system", "content": "Translate from English into French."}
-        answer = await api.chat.completions.create(model="gpt-4o", messages=[system, *HELLO])
-        assert answer.model == "translate-en-to-fr"
         answer = await api.chat.completions.create(
             model="gpt-4o", messages=HELLO, extra_body={"target_lang": "es", "source_lang": "en"}
         )
@@ -82,13 +72,12 @@ async def test_without_a_source_the_language_is_detected() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-async def test_a_client_that_goes_away_ends_its_job_in_the_engine(path: str, stream: bool) -> None:
+async def test_a_client_that_goes_away_ends_its_job_in_the_engine(stream: bool) -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with browse(engine) as (http, live):
-        body = {"model": MODEL, "messages": HELLO, "input": SAID, "stream": stream}
-        asking = asyncio.create_task(http.post(path, json=body))
+        body = {"model": MODEL, "messages": HELLO, "stream": stream}
+        asking = asyncio.create_task(http.post("/v1/chat/completions", json=body))
         await until(lambda: len(engine.started) == 2)
         asking.cancel()
         await until(lambda: not live.hub.sessions)
@@ -160,11 +149,6 @@ async def test_a_failure_after_the_first_text_of_a_stream_is_its_last_event() ->
         with pytest.raises(openai.APIError, match="could not be translated"):
             async for _ in stream:
                 pass
-        events = [
-            event
-            async for event in await api.responses.create(model=MODEL, input=SAID, stream=True)
-        ]
-        assert events[-1].type == "response.failed"
 
 
 async def test_a_stream_of_chat_completions_ends_as_openai_ends_it() -> None:
