@@ -67,7 +67,7 @@ suite: $(TEST)
 search: $(TEST)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest --timeout 1800 -m 'not vllm' $(shell grep -rl '^@given' tests)
 
-# Small changes to the code of the core, 95 % of which its tests must notice, or of one folder:
+# Small changes to the code of the core, 93 % of which its tests must notice, or of one folder:
 # AREA=core/session. ARGS=--again repeats only the changes that went unnoticed.
 mutation: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group mutation

@@ -1,12 +1,10 @@
-"""Changes that a mutation run counts, and the list of equivalent ones."""
+"""Changes that a mutation run counts."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from scripts.mutation import AREAS, EQUIVALENT, Change, difference, equivalent, words_only
+from scripts.mutation import difference, words_only
 
 FAULT = 'def f(n):\n    if n:\n        raise Fault(Code.BUSY, f"{n} are open.", "Wait for them.")'
 OTHER = 'def f(text):\n    outbox.close(4008, "The room has forgotten it.")\n    return "en"'
@@ -53,15 +51,3 @@ def test_every_other_change_counts(code: str, old: str, new: str) -> None:
 def test_a_change_is_the_lines_that_differ() -> None:
     assert difference("a\n  b < c\nd", "a\n  b <= c\nd") == ("b < c", "b <= c")
     assert difference("f(\n  a,\n  b,\n)", "f(\n  b,\n)") == ("a,", "")
-
-
-def test_an_equivalent_change_is_listed_as_it_is_printed_with_a_reason_below() -> None:
-    change = Change("gateway/core/a.py: A.b", "x = 1\ny = 2", "x = 2")
-    assert equivalent(f"# A comment.\n\n{change}\n    Nobody reads it.\n") == {change}
-    with pytest.raises(ValueError, match="no reason"):
-        equivalent(str(change))
-
-
-def test_the_list_of_equivalent_changes_can_be_read_and_names_folders_that_are_run() -> None:
-    for change in equivalent(EQUIVALENT.read_text()):
-        assert re.fullmatch(rf"gateway/({'|'.join(AREAS)})/\w+\.py: [\w.]+", change.place)
