@@ -4,8 +4,8 @@
 changes and runs the tests of the same folder in `tests/`, with few examples of hypothesis, in a
 copy of the sources in ``build/mutation``. A folder fails under `NEEDED` of its changes noticed.
 
-Changes of the words of an error, a close reason or a log line only, of an ``assert``'s message and of
-``__repr__`` do not count, and are left out of all figures. `words_only` has the rule.
+Changes of the words of an error, a close reason or a log line only, of an ``assert``'s message and
+of ``__repr__`` do not count, and are left out of all figures. `words_only` has the rule.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ order:
 
 Steps 2 to 4 do not cut behind a word that binds to the next one, such as an article. Many
 recognisers write no punctuation, so that step 2 finds most cuts. Its words are those before which
-the sentences and clauses of development text begin most often (`benchmarks.segments`).
+the sentences and clauses of development text begin most often.
 
 `SegmentLengths.behind` words always stay behind a cut, so that a word that may still change is
 never the last of a caption. The rules are heuristics: names, lists and "one and two" look like
