@@ -26,9 +26,9 @@ $(RUN): pyproject.toml | $(VENV)
 	@touch $@
 
 # Dependency groups of pyproject.toml need pip 25.1, so pip is upgraded first.
-$(TEST): pyproject.toml requirements/speech.txt | $(VENV)
+$(TEST): pyproject.toml tools/pyproject.toml tools/hatch_metadata.py requirements/speech.txt | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group test
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e . -e tools --group test
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements/speech.txt
 	@touch $@ $(RUN)
 
@@ -85,28 +85,29 @@ test-browser: $(TEST)
 test-clients:
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -e . --group clients
+	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -e . -e tools --group clients
 	.venv-clients/bin/python -m pytest -m clients
 
 # Tests with a real vLLM on the CPU, in an environment of their own, since vLLM brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
-	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/cli/tune tests/training/test_export.py
+	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tools/tune tests/training/test_export.py
 
-# The sdists and wheels of the gateway and of its client, in dist/, installed and tried. URL is the
-# address of the repository, to which the links of the package's page then lead.
+# The sdists and wheels of the gateway, its client and its tools, in dist/, installed and tried. URL
+# is the address of the repository, to which the links of the package's page then lead.
 dist: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group dist
 	rm -rf dist build/installed
 	CAPTION_GATEWAY_URL=$(URL) $(BIN)/python -m build --outdir dist .
 	CAPTION_GATEWAY_URL=$(URL) $(BIN)/python -m build --outdir dist clients/python
+	$(BIN)/python -m build --outdir dist tools
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/check_dist.py dist build/installed
 
 # The software bill of materials of the gateway as `make dist` has installed it: CycloneDX, in
-# dist/sbom.cdx.json. The client is a distribution of its own.
+# dist/sbom.cdx.json. The client and the tools are distributions of their own.
 sbom: dist
-	$(BIN)/python -m pip --python build/installed/bin/python uninstall -q -y caption-gateway-client
+	$(BIN)/python -m pip --python build/installed/bin/python uninstall -q -y caption-gateway-client caption-gateway-tools
 	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
 	  --mc-type application --output-file dist/sbom.cdx.json build/installed/bin/python
 
@@ -118,7 +119,7 @@ test-oldest: $(TEST)
 	$(BIN)/uv venv -q --allow-existing --python $(BIN)/python $(OLDEST)
 	$(BIN)/uv pip compile -q --resolution lowest-direct --no-header --no-annotate \
 	  --python $(OLDEST)/bin/python -o $(OLDEST)/oldest.txt pyproject.toml
-	$(BIN)/uv pip install -q --python $(OLDEST)/bin/python -e . --group test -c $(OLDEST)/oldest.txt
+	$(BIN)/uv pip install -q --python $(OLDEST)/bin/python -e . -e tools --group test -c $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/python -m pytest -n auto --dist loadfile -m '$(QUICK)' $(OLDEST_TESTS)
 OLDEST_TESTS := tests/client/test_api.py tests/engines/ctranslate2 tests/engines/test_contract.py \
   tests/protocol tests/server/access tests/server/uvicorn tests/storage/sqlite \
@@ -159,11 +160,11 @@ fleet: $(TEST)
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
 # A comparison with the architectures that preceded this gateway. See docs/figures/benchmarks.md.
-journey: $(RUN)
+journey: $(TEST)
 	$(BIN)/python -m benchmarks.journey $(ARGS)
 
 # A replayed meeting whose connections are cut a thousand times.
-cuts: $(RUN)
+cuts: $(TEST)
 	$(BIN)/python -m benchmarks.cuts $(ARGS)
 
 bench: $(RUN)

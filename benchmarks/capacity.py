@@ -29,12 +29,12 @@ from msgspec.structs import replace
 
 from benchmarks import host
 from benchmarks.ports import free_port
-from gateway.cli.loadtest.model.report import LoadReport
-from gateway.cli.plan.model.figures import EngineFigures, core_of, grown
-from gateway.cli.plan.model.load import MeetingLoad, caption_work, spoken
-from gateway.cli.plan.model.simulation import Simulation
-from gateway.cli.replay.meeting.recogniser import heard
-from gateway.cli.report import table, text
+from caption_tools.loadtest.model.report import LoadReport
+from caption_tools.plan.model.figures import EngineFigures, core_of, grown
+from caption_tools.plan.model.load import MeetingLoad, caption_work, spoken
+from caption_tools.plan.model.simulation import Simulation
+from caption_tools.replay.meeting.recogniser import heard
+from caption_tools.report import table, text
 from gateway.limits import Limits
 from gateway.server.fleet import lua_scripts
 

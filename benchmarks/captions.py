@@ -37,11 +37,11 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from benchmarks.simulated_meeting import Costs, Offline, Stage, Translator, alone, played
-from gateway.cli.replay import score
-from gateway.cli.replay.analysis import measure
-from gateway.cli.replay.meeting.recogniser import heard
-from gateway.cli.replay.meeting.script import ScriptUtterance
-from gateway.cli.replay.play import load
+from caption_tools.replay import score
+from caption_tools.replay.analysis import measure
+from caption_tools.replay.meeting.recogniser import heard
+from caption_tools.replay.meeting.script import ScriptUtterance
+from caption_tools.replay.play import load
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import build

@@ -27,8 +27,8 @@ from benchmarks.soak.proxy import End, Proxy, State, Wire
 from benchmarks.soak.proxy import Faults as Network
 from benchmarks.soak.report import Quantiles
 from benchmarks.soak.user import Tally, VirtualUser
-from gateway.cli.replay import play
-from gateway.cli.replay.meeting import script
+from caption_tools.replay import play
+from caption_tools.replay.meeting import script
 
 LANGS = ("de", "fr", "es")
 MEETING = Path(__file__).resolve().parent.parent / "tests" / "quality" / "meeting100.tsv"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gateway.cli.replay.play import load
+from caption_tools.replay.play import load
 from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.stability import StabilityRules
 from gateway.engines import profiles

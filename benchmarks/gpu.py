@@ -36,7 +36,7 @@ from benchmarks import host
 from benchmarks.journey.plan import invented
 from benchmarks.ports import free_port
 from benchmarks.streams import MORE
-from gateway.cli.report import chart
+from caption_tools.report import chart
 
 CLIENTS = 8
 LEAST = 192

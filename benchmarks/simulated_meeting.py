@@ -18,10 +18,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from caption_tools.replay.analysis.measure import ReaderRecord, joined
+from caption_tools.replay.analysis.screen import ScreenRecorder
+from caption_tools.replay.meeting.script import ScriptUtterance
 from gateway.auth.permissions import Role
-from gateway.cli.replay.analysis.measure import ReaderRecord, joined
-from gateway.cli.replay.analysis.screen import ScreenRecorder
-from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.core.base.model import Model
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox

@@ -49,6 +49,7 @@ def serve(bin: Path, folder: Path) -> None:
     assert re.match(r"gateway \d+\.\d+\.\d+$", shown), shown
     assert json.loads(run(bin / "gateway", "schema", folder=folder))["$schema"]
     run(bin / "gateway", "doctor", "--port", "0", folder=folder)
+    assert "engines" in run(bin / "gateway", "plan", "--engine", "embedded", folder=folder)
     command = [str(bin / "gateway"), "serve", "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as gateway:
         try:

@@ -1,4 +1,4 @@
-"""The pure folders of `gateway/`: no clock, randomness, task, socket, file or model.
+"""The pure folders of the gateway and the tools: no clock, randomness, task, socket, file or model.
 
 `tests/test_layers.py` checks that, and `make pure` holds their branch coverage at 100 %. The script
 prints the files for ``coverage report --include`` or, with ``tests``, the files of their tests.
@@ -10,13 +10,6 @@ from pathlib import Path
 FOLDERS = (
     ".",
     "auth",
-    "cli/loadtest/model",
-    "cli/plan/model",
-    "cli/replay/analysis",
-    "cli/replay/meeting",
-    "cli/report",
-    "cli/top/model",
-    "cli/tune/model",
     "client/state",
     "core",
     "core/base",
@@ -40,16 +33,31 @@ FOLDERS = (
     "text",
     "transcripts",
 )
+TOOLS = (
+    "loadtest/model",
+    "plan/model",
+    "replay/analysis",
+    "replay/meeting",
+    "report",
+    "top/model",
+    "tune/model",
+)
+"""Folders of ``tools/caption_tools``, whose tests are in ``tests/tools``."""
+
+PACKAGES = (
+    (Path("gateway"), Path("tests"), FOLDERS),
+    (Path("tools/caption_tools"), Path("tests/tools"), TOOLS),
+)
 
 if __name__ == "__main__":
+    found: list[Path] = []
+    for package, tests, folders in PACKAGES:
+        for folder in folders:
+            if sys.argv[1:] == ["tests"]:
+                found += (tests / folder).glob("test_*.py")
+            else:
+                found += (package / folder).glob("*.py")
     if sys.argv[1:] == ["tests"]:
-        tests = [
-            str(path)
-            for folder in FOLDERS
-            for path in sorted(Path("tests", folder).glob("test_*.py"))
-        ]
-        print(*tests)
+        print(*sorted(map(str, found)))
     else:
-        patterns = ("gateway/*.py" if f == "." else f"gateway/{f}/*.py" for f in FOLDERS)
-        files = (str(path) for pattern in patterns for path in Path().glob(pattern))
-        print(",".join(sorted(set(files) - {"gateway/__main__.py"})))
+        print(",".join(sorted(map(str, {*found} - {Path("gateway/__main__.py")}))))

@@ -19,7 +19,7 @@ install() {
         --disable-pip-version-check "$@" >>"$log" 2>&1
 }
 
-stamp=$(cat "$lock" pyproject.toml "$0" | cksum)
+stamp=$(cat "$lock" pyproject.toml tools/hatch_metadata.py "$0" | cksum)
 if [ "$(cat "$venv/.stamp" 2>/dev/null)" = "$stamp" ]; then
     exit 0
 fi
@@ -35,5 +35,5 @@ install -U 'pip>=25.1' || stop "pip could not be brought up to date; see $log."
 install -c "$lock" "$(grep '^torch==' "$lock")" ||
     stop "pip finds no CPU build of torch; give it PyTorch's index of them, for instance with PIP_EXTRA_INDEX_URL. See $log."
 install --no-deps -r "$lock" || stop "the packages in $lock could not be installed; see $log."
-install -c "$lock" -e . --group test-engines || stop "the gateway and its tests' packages could not be installed; see $log."
+install -c "$lock" -e . -e tools --group test-engines || stop "the gateway and its tests' packages could not be installed; see $log."
 echo "$stamp" >"$venv/.stamp"

@@ -18,8 +18,10 @@ import pytest
 
 import gateway
 from scripts.pure import FOLDERS as PURE
+from scripts.pure import TOOLS as PURE_TOOLS
 
 ROOT = Path(gateway.__file__).parent
+TOOLS = ROOT.parent / "tools" / "caption_tools"
 
 ROWS: tuple[tuple[str, ...], ...] = (
     (".",),  # gateway/errors.py, job.py and limits.py
@@ -98,7 +100,9 @@ MOST_LINES = 500
 MOST_PARAMETERS = 8
 MANY_PARAMETERS = {"gateway/client/api.py: connect"}
 """Functions that may have more, for a reason that is beside them."""
-FILES = sorted(path for folder in (ROOT, Path(__file__).parent) for path in folder.rglob("*.py"))
+FILES = sorted(
+    path for folder in (ROOT, TOOLS, Path(__file__).parent) for path in folder.rglob("*.py")
+)
 
 CHECKED = [name for name in MODULES if name != "__main__"]  # which starts the command line
 
@@ -144,6 +148,31 @@ def test_a_pure_module_imports_only_pure_modules(name: str) -> None:
 
 def test_every_pure_folder_exists() -> None:
     assert set(PURE) <= {folder(name) for name in MODULES}
+    assert all((TOOLS / name).is_dir() for name in PURE_TOOLS)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_gateway_imports_none_of_the_tools(name: str) -> None:
+    assert not [other for other in imported(name) if other.startswith("caption_tools")]
+
+
+def test_a_pure_folder_of_the_tools_knows_nothing_of_the_world() -> None:
+    own = tuple(f"caption_tools.{name.replace('/', '.')}." for name in PURE_TOOLS)
+    for path in (path for name in PURE_TOOLS for path in (TOOLS / name).glob("*.py")):
+        for other in imports(ast.parse(path.read_text("utf-8"))):
+            package, _, rest = other.partition(".")
+            assert package not in WORLD, path
+            assert package != "caption_tools" or f"{other}.".startswith(own), path
+            assert package != "gateway" or not rest or pure(rest), path
+
+
+def imports(module: ast.Module) -> Iterator[str]:
+    """Yield the names of the modules that a module imports, in whichever function."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if top(name) == "server"])
@@ -229,6 +258,7 @@ WRITTEN = (
     "fuzz",
     "scripts",
     "tests",
+    "tools",
     "training",
 )
 """Folders of the repository whose docstrings are checked."""

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from benchmarks.journey.plan import BATCH
-from gateway.cli.report.stats import mean, percentile
+from caption_tools.report.stats import mean, percentile
 
 IDLE = 0.1
 """Share of the device below which a sample counts as idle."""

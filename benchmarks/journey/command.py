@@ -24,9 +24,9 @@ import msgspec
 from benchmarks import command
 from benchmarks.journey import texts
 from benchmarks.journey.plan import ARCHITECTURES, Plan, invented
+from caption_tools.console import columns
+from caption_tools.report import text
 from gateway.cli.console import args as flags
-from gateway.cli.console.terminal import columns
-from gateway.cli.report import text
 from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.registry import EMBEDDED
 from gateway.settings.catalogue import SettingsError

@@ -13,8 +13,8 @@ import msgspec
 from benchmarks.journey import published
 from benchmarks.journey.cell import Cell
 from benchmarks.journey.plan import name
-from gateway.cli.report import chart, page, table
-from gateway.cli.report.page import Section, Table
+from caption_tools.report import chart, page, table
+from caption_tools.report.page import Section, Table
 
 BESIDE = 25
 """Requests at once of the published figures."""

@@ -5,8 +5,8 @@ wrong command line, 130 after Ctrl-C. Must not know: anything that a program cou
 same calls. Every expected failure is a sentence on stderr; a traceback is a bug.
 
 All other commands are modules with ``add``, which adds the flags, and ``run``, which returns the
-exit status. Such a module is imported only when its command is given, so that a serving gateway
-does not hold the tools for operators in memory.
+exit status. Such a module is imported only when its command is given. Other distributions add
+commands by entry points in the group `COMMANDS`, see `AddedCommand`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from gateway import __version__
 from gateway.cli.console.output import complain
@@ -35,7 +35,23 @@ PACKAGE = Path(__file__).resolve().parents[1]
 SCHEMAS = (PACKAGE.parent / "docs" / "schema", PACKAGE / "schema")
 """Folders that may hold the generated schemas: in a checkout, or in an installed wheel."""
 
+COMMANDS = "caption_gateway.commands"
+"""Group of entry points: other distributions add commands, under the commands' names."""
+
+TOOLS = frozenset(("bench", "plan", "record", "replay", "top", "tune"))
+"""Commands of the distribution ``caption-gateway-tools``, which may not be installed."""
+
 Fill = Callable[[argparse.ArgumentParser], None]  # A function that adds the flags of a command
+
+
+class AddedCommand(NamedTuple):
+    """A command of another distribution: the object that its entry point names.
+
+    The module of this object is imported whenever ``gateway`` is called, so it should be small.
+    """
+
+    help: str  # a sentence
+    module: str  # full name of the module with `add` and `run`
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -183,6 +199,8 @@ class _Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as exc:
+            if action.dest == "command" and value in TOOLS:
+                self.error(f"gateway {value} is not installed: pip install caption-gateway-tools")
             exc.message += "." + loading.near(str(value), map(str, action.choices or ()))
             raise
 
@@ -207,47 +225,31 @@ def _parser() -> argparse.ArgumentParser:
 
     command("serve", "Run the gateway.", add_settings, _serve)
     checked = "Check whether a gateway with these settings can start on this machine."
-    command("doctor", checked, _module("doctor"))
+    command("doctor", checked, _module("gateway.cli.doctor"))
     once = "Translate one text, in this process or by a running gateway."
-    command("say", once, _module("say"))
-    command("chat", "Type lines to a running gateway and read the captions.", _module("chat"))
+    command("say", once, _module("gateway.cli.say"))
+    typed = "Type lines to a running gateway and read the captions."
+    command("chat", typed, _module("gateway.cli.chat"))
     heard = "Send speech to a running gateway, and show or save its captions."
-    command("listen", heard, _module("listen"))
-    played = "Play a meeting from a file to a running gateway, and measure its captions."
-    command("replay", played, _module("replay.command"))
-    written = "Record a live room to a file for gateway replay. Ctrl-C ends the recording."
-    command("record", written, _module("replay.record"))
-    takes = "Load-test a running gateway."
-    bench = commands.add_parser("bench", help=takes, description=takes, allow_abbrev=False)
-    measured = "Put a load on a running gateway, and measure latencies."
-    bench.add_subparsers(dest="bench", metavar="load", required=True).add_parser(
-        "load",
-        help=measured,
-        description=measured,
-        allow_abbrev=False,
-        fill=_module("loadtest.command"),
-    )
-    found = "Find the engine settings that fit the load of a gateway."
-    command("tune", found, _module("tune.command"))
-    planned = "Compute how many engines, gateways and Redis servers a number of meetings needs."
-    command("plan", planned, _module("plan.command"))
-    live = "Show how one or several gateways are doing, live, in the terminal."
-    command("top", live, _module("top.command"))
+    command("listen", heard, _module("gateway.cli.listen"))
     names = "List the languages that the engine translates."
     command("languages", names, _add_languages, _languages)
     values = "List all settings, their values and where each comes from."
     command("settings", values, _add_listing, _settings)
     key = "Make an API key. The key is printed once; the file keeps only its hash."
-    command("key", key, _module("key"))
+    command("key", key, _module("gateway.cli.key"))
     command("schema", "Print the protocol as JSON Schema.", _add_schema, _schema)
+    for point in sorted(metadata.entry_points(group=COMMANDS)):
+        added: AddedCommand = point.load()
+        command(point.name, added.help, _module(added.module))
     return parser
 
 
 def _module(name: str) -> Fill:
-    """Return a function that imports a command's module and adds its flags."""
+    """Return a function that imports the module of a command and adds its flags."""
 
     def fill(parser: argparse.ArgumentParser) -> None:
-        command = import_module(f"gateway.cli.{name}")
+        command = import_module(name)
         command.add(parser)
         parser.set_defaults(run=command.run)
 

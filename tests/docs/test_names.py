@@ -17,7 +17,7 @@ CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
 """The pages that describe the code as it is. The changelog names what older versions had."""
 
 FOLDERS = (
-    "benchmarks|caption_gateway|clients|deploy|docs|fuzz|gateway|requirements|scripts|tests|training"
+    "benchmarks|caption_gateway|clients|deploy|docs|fuzz|gateway|requirements|scripts|tests|tools|training"
     "|web_demo"
 )
 FILE = re.compile(rf"(?<![\w/.:-])(?:{FOLDERS})/[\w.@/-]*[\w/]")
@@ -36,7 +36,7 @@ FOREIGN = {
 def classes() -> dict[str, set[str]]:
     """Map every class of the project to the names that its body and methods define."""
     found: dict[str, set[str]] = defaultdict(set)
-    for folder in ("gateway", "benchmarks", "tests"):
+    for folder in ("gateway", "tools", "benchmarks", "tests"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
-from importlib.util import find_spec
-from typing import TypeVar, get_args
-
-from gateway.protocol.messages import View
-from gateway.settings.catalogue import SettingsError
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
 
 N = TypeVar("N", int, float)
 URL = "ws://127.0.0.1:8000"  # address of a gateway with its usual settings on this machine
@@ -33,13 +30,16 @@ def add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
     add("--from", dest="source", metavar="LANG", help=source)
 
 
-def need(package: str, what: str) -> None:
-    """Raise `SettingsError` with the command to install if a package of the extra is missing.
+def check_outputs(names: Iterable[str | None]) -> None:
+    """Raise `OSError` with a sentence if one of the files cannot be written.
 
-    :param what: flag or command that needs the package, such as ``--html``
+    A command checks this first, since it may run for minutes before it writes.
     """
-    if find_spec(package) is None:
-        raise SettingsError(f"{what} needs {package}: pip install 'caption-gateway[tools]'.")
+    for path in (Path(name) for name in names if name):
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory; name a file in it.")
 
 
 def tags(text: str) -> tuple[str, ...]:
@@ -53,27 +53,6 @@ def tags(text: str) -> tuple[str, ...]:
 def rooms(text: str) -> tuple[str, ...]:
     """Parse room names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def views(text: str) -> tuple[View, ...]:
-    """Parse views separated by commas, and return them in the order of the protocol."""
-    known: tuple[View, ...] = get_args(View)
-    found = tuple(view for view in known if view in text.split(","))
-    if not found or set(text.split(",")) - set(known):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of {', '.join(known)}")
-    return found
-
-
-def word_range(text: str) -> tuple[int, int]:
-    """Parse a range of words such as ``2-40``, or one number for both ends."""
-    low, _, high = text.partition("-")
-    try:
-        found = int(low), int(high or low)
-    except ValueError:
-        found = 0, 0
-    if not 1 <= found[0] <= found[1]:
-        raise argparse.ArgumentTypeError("it must be a range such as 2-40")
-    return found
 
 
 def ranged(kind: Callable[[str], N], fits: Callable[[N], bool], range: str) -> Callable[[str], N]:

@@ -98,11 +98,6 @@ class Screen:
         self._out.flush()
 
 
-def columns(out: TextIO) -> int | None:
-    """Return the columns of a terminal, or None if the output is a file or a pipe."""
-    return shutil.get_terminal_size().columns if out.isatty() else None
-
-
 def printable(text: str) -> str:
     """Replace control characters, which could steer the terminal: the text is untrusted."""
     return "".join(char if char.isprintable() else " " for char in text)

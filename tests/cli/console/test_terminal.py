@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway.cli.console.terminal import Screen, columns, head, tail, width
+from gateway.cli.console.terminal import Screen, head, tail, width
 
 
 class Terminal(io.StringIO):
@@ -29,14 +29,6 @@ class Terminal(io.StringIO):
             else:
                 del rows[len(rows) - int(up) :]
         return rows[:-1]
-
-
-def test_a_terminal_has_a_number_of_columns_and_a_file_has_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "42")
-    assert columns(Terminal()) == 42
-    assert columns(io.StringIO()) is None
 
 
 def test_growing_captions_are_redrawn_below_the_finished_ones() -> None:

@@ -1,0 +1,394 @@
+"""The report of a load test: figures, whether they are valid, and whether goals were met.
+
+Owns: the report, its table and its page. Must not know: how anything was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+from msgspec.structs import asdict, astuple
+
+from caption_tools.loadtest.model.plan import KINDS, Goal, Plan
+from caption_tools.loadtest.model.tally import FLOWS, LoadTally
+from caption_tools.report import chart, page, table
+from caption_tools.report.page import Section, Table
+from caption_tools.report.stats import Summary
+
+BUSY = 0.85  # share of a core above which a client process may itself have caused the waits
+LATE = 0.01  # share of the sends that may be later than `Plan.late`
+DRAWN = (0.5, 0.95, 0.99)  # percentiles drawn over time
+OF_CAPTIONS = ("first", "grown", "final")  # latencies that a caption without a text does not have
+NAMES = {
+    "ack": "text taken",
+    "first": "first text",
+    "grown": "first text, growing",
+    "final": "finished caption",
+    "cancel": "cancelled",
+}
+HEADS = ("ms", "count", "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+
+Points = list[tuple[float, float]]
+
+
+class LoadReport(msgspec.Struct, kw_only=True):
+    """The results of one run. Rates are those within the plan's seconds, without the warm-up."""
+
+    engine: str
+    plan: Plan
+    whole: bool  # False if it was stopped, or lost its gateway
+    invalid: list[str]  # reasons why the latencies are not those of the gateway
+    missed: list[str]  # goals that were missed
+    rates: dict[str, float]
+    """Number a second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``. A
+    run that was stopped counts the time until then.
+    """
+    times: dict[str, Summary]  # latencies in milliseconds, by kind
+    errors_share: float  # share of the expected captions that were refused, failed or did not end
+    counts: dict[str, int]
+    errors: dict[str, int]
+    closes: dict[str, int]
+    slow: dict[str, int]
+    late: Summary  # milliseconds between due and sent
+    busiest: float  # share of a core that the busiest client process used
+    cpu_us: float  # CPU microseconds of all client processes, per frame read
+    courses: dict[str, dict[str, Points]]
+    """Percentiles over time: by kind and percentile, (second, ms)."""
+    flows: dict[str, Points]  # counts over time: (second, count)
+    metrics: dict[str, Points] = {}
+    """The gateway's gauges over time, and the growth a second of its counters."""
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    why: str | None = None  # reason why the gateway's own figures are missing
+
+    @property
+    def good(self) -> bool:
+        """True if the run proves that the goals were met."""
+        return self.whole and not self.invalid and not self.missed
+
+
+def made(
+    plan: Plan,
+    tally: LoadTally,
+    *,
+    engine: str,
+    goals: Sequence[Goal] = (),
+    samples: Sequence[tuple[float, Mapping[str, float]]] = (),
+    why: str | None = None,
+    until: float | None = None,
+) -> LoadReport:
+    """Return the report of a run.
+
+    :param samples: (second, values) of the gateway's ``/metrics``
+    :param until: second at which the run was stopped; None: it ran to its end
+    """
+    errors = errors_share(plan, tally)
+    end = min(plan.seconds, until or math.inf)
+    frames = tally.counts["frames"] + tally.slow["frames"]
+    last = max((second for flow in tally.flows.values() for second in flow), default=0)
+    return LoadReport(
+        engine=engine,
+        plan=plan,
+        whole=tally.whole,
+        invalid=[*_invalid(plan, tally)],
+        missed=[line for goal in goals if (line := _missed(goal, tally, errors))],
+        rates={name: round(tally.rate(name, plan.warm, end), 3) for name in FLOWS},
+        times={kind: tally.times[kind].summary() for kind in KINDS},
+        errors_share=round(errors, 5),
+        counts=dict(tally.counts),
+        errors=dict(tally.errors),
+        closes=dict(tally.closes),
+        slow=dict(tally.slow),
+        late=tally.late.summary(),
+        busiest=round(tally.busiest, 3),
+        cpu_us=round(1e6 * tally.cpu / max(1, frames), 2),
+        courses={
+            kind: {
+                f"p{100 * share:g}": [(at, round(1000 * s, 3)) for at, s in course.points(share)]
+                for share in DRAWN
+            }
+            for kind, course in tally.courses.items()
+            if course.spans
+        },
+        flows={
+            name: [(float(at), float(flow.get(at, 0))) for at in range(last + 1)]
+            for name, flow in tally.flows.items()
+        },
+        metrics=_metrics(samples),
+        before=dict(samples[0][1]) if samples else {},
+        after=dict(samples[-1][1]) if samples else {},
+        why=why,
+    )
+
+
+def errors_share(plan: Plan, tally: LoadTally) -> float:
+    """Return the share of the expected captions that got no text and were not cancelled.
+
+    It is 0 if no utterance ended.
+    """
+    counts, langs = tally.counts, len(plan.langs)
+    wanted = (counts["whole"] + counts["unsent"]) * langs
+    if not wanted:
+        return 0.0
+    bad = (counts["refused"] + counts["unsent"]) * langs + counts["missed"] + counts["unended"]
+    return bad / wanted
+
+
+def _invalid(plan: Plan, tally: LoadTally) -> Iterator[str]:
+    """Yield reasons why the latencies are not those of the gateway."""
+    if not any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
+        yield "Nothing was said in the time that counts: more --seconds, or a larger --rate."
+    if (over := 1 - tally.late.within(plan.late)) > LATE:
+        yield (
+            f"{over:.1%} of the sends were more than {1000 * plan.late:g} ms late"
+            f" (most {1000 * tally.late.high:.0f} ms): the client or its machine was too slow."
+        )
+    # A busy client delays its own reading, and so adds to the latencies that it measures.
+    if tally.busiest > BUSY:
+        yield (
+            f"A client process used {tally.busiest:.0%} of its core: it may have been too slow."
+            " Use more --processes."
+        )
+
+
+def _missed(goal: Goal, tally: LoadTally, errors: float) -> str | None:
+    if goal.kind == "errors":
+        if errors <= goal.most:
+            return None
+        return f"errors are {errors:.3%} of the captions; the goal is {goal.most:.3%}."
+    times = tally.times[goal.kind]
+    # A goal that nothing was measured for is not met.
+    if not times.count:
+        return f"{goal.name} has nothing to be told from."
+    # A caption that never came is later than all that did: dropping half must not look fast.
+    share = goal.share / 100
+    if goal.kind in OF_CAPTIONS and errors:
+        if share > 1 - errors:
+            return (
+                f"{goal.name} is never reached: {errors:.1%} of the captions had no text in the"
+                f" end; the goal is {goal.most:g} ms."
+            )
+        share /= 1 - errors
+    found = 1000 * times.at(share)
+    if found <= goal.most:
+        return None
+    return f"{goal.name} is {found:.1f} ms; the goal is {goal.most:g} ms."
+
+
+# --- the gateway's own figures -------------------------------------------------------------------
+
+GAUGES = (
+    *("gateway_jobs_queued", "gateway_jobs_running", "gateway_sessions", "gateway_overloaded"),
+    *("gateway_outbox_bytes", "gateway_log_bytes"),
+)
+GROWING = ("gateway_tokens_total", "gateway_too_slow_total", "gateway_lag_total")
+STEP = "seconds per token and job"
+
+
+def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for name in samples[-1][1] if samples else ():
+        own = name.startswith("gateway_engine_") and name != "gateway_engine_health"
+        if own or name in GAUGES:
+            found[name] = [(at, values[name]) for at, values in samples if name in values]
+    steps: Points = []
+    for (begun, before), (at, after) in pairwise(samples):
+        seconds = at - begun
+        # Two scrapes of one moment have no rate.
+        if seconds <= 0:
+            continue
+        if (step := _step(before, after, seconds)) is not None:
+            steps.append((at, step))
+        for name in GROWING:
+            if name in after and after[name] >= before.get(name, math.inf):  # else it was restarted
+                grown = (after[name] - before[name]) / seconds
+                found.setdefault(f"{name} a second", []).append((at, grown))
+    return found | ({STEP: steps} if steps else {})
+
+
+def _step(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float | None:
+    """Return the seconds that a job waited for each token between two scrapes: jobs at work, over
+    tokens a second. Return None where there were no tokens.
+    """
+    name, running = "gateway_tokens_total", "gateway_jobs_running"
+    tokens = after.get(name, 0.0) - before.get(name, 0.0)
+    if tokens <= 0:
+        return None
+    return (after.get(running, 0.0) + before.get(running, 0.0)) / 2 * seconds / tokens
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def lines(report: LoadReport, width: int | None = None) -> list[str]:
+    """Return the report for a terminal."""
+    plan = report.plan
+    times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
+    found = [
+        f"{plan.url} ({report.engine}): {_many(plan.rooms, 'room')}, each with"
+        f" {_many(plan.speakers, 'speaker')} and {_many(plan.readers, 'reader')}, to"
+        f" {','.join(plan.langs)}, {plan.wire}; {plan.rate:g} utterances a second"
+        f" ({plan.arrivals}) for {plan.seconds:g} s",
+        "",
+        table.text(HEADS, times, width=width),
+        "",
+        table.pairs(_facts(report).items(), width),
+    ]
+    for name, values in (("errors", report.errors), ("closed", report.closes)):
+        if values:
+            found.append(f"{name}: " + ", ".join(f"{n} {c}" for n, c in sorted(values.items())))
+    if report.slow:
+        found.append(
+            "slow readers: " + ", ".join(f"{n} {c}" for n, c in report.slow.items())
+            + f"; closed with 4008 as the gateway counts: {_too_slow(report)}"
+        )  # fmt: skip
+    if report.why:
+        found.append(report.why)
+    if not report.whole:
+        found.append(f"NOT WHOLE: {_cut(report)}")
+    found += [f"INVALID: {line}" for line in report.invalid]
+    found += [f"MISSED: {line}" for line in report.missed]
+    return [line if "\n" in line else table.prose(line, width) for line in found]
+
+
+def _cut(report: LoadReport) -> str:
+    """Return the reason why a run is not whole."""
+    if report.closes or report.counts["unsent"]:
+        return "sockets that had to speak were lost or not read by the gateway, or it was stopped."
+    return "it was stopped."
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _row(kind: str, summary: Summary) -> tuple[table.Cell, ...]:
+    return NAMES[kind], *astuple(summary)  # its fields are in the order of `HEADS`
+
+
+def _facts(report: LoadReport) -> dict[str, str]:
+    plan, counts, rates = report.plan, report.counts, report.rates
+    return {
+        "offered": f"{rates['said']:.1f} utterances/s (of {plan.rate:g} wanted)",
+        "read": f"{rates['captions']:.1f} captions/s, {rates['deltas']:.1f} deltas/s,"
+        f" {rates['bytes'] / 1e6:.2f} MB/s, by {counts['sockets']} sockets",
+        "utterances": f"{counts['said']}, said to their end {counts['whole']}, refused"
+        f" {counts['refused']}, not sent {counts['unsent']}, cancels {counts['cancels']}",
+        "captions without a text": f"{report.errors_share:.2%}: failed {counts['missed']}, not"
+        f" ended {counts['unended']}",
+        "lag, degraded": f"{counts['lags']} times told, {counts['dropped']} deltas dropped;"
+        f" partials off {counts['degraded']} times, on again {counts['restored']}",
+        "the client itself": f"late p99 {report.late.p99:.1f} ms, most {report.late.max:.1f} ms;"
+        f" busiest process {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
+    }
+
+
+def _too_slow(report: LoadReport) -> str:
+    name = "gateway_too_slow_total"
+    if name not in report.after:
+        return "unknown"
+    grown = report.after[name] - report.before.get(name, 0.0)
+    return f"{grown:.0f}" if grown >= 0 else "unknown, since the gateway was restarted"
+
+
+# --- as a page -----------------------------------------------------------------------------------
+
+FLOW_CHARTS = {
+    "Said, and captions finished": ("said", "captions"),
+    "Growing text": ("deltas",),
+    "Bytes": ("bytes",),
+    "Errors, readers told that they lag or that partials are off": ("errors", "lags", "degraded"),
+}
+
+
+def html(report: LoadReport) -> str:
+    """Return the report as one HTML file."""
+    plan = report.plan
+    warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
+    if not report.whole:
+        warnings.append(f"Not whole: {_cut(report)}")
+    times = {kind: one for kind, one in report.times.items() if one.count}
+    shown = {NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99} for kind, s in times.items()}
+    head = Section(
+        head="In short",
+        warnings=warnings,
+        text=[f"{name}: {value}" for name, value in _facts(report).items()],
+        tables=[Table(HEADS, [_row(kind, one) for kind, one in times.items()], "Milliseconds")],
+        charts=[chart.bars("Percentiles", shown, y="ms", y_log=True)],
+    )
+    reach = 0.0, _last(report)
+
+    def drawn(title: str, series: Mapping[str, Points], y: str) -> str:
+        return chart.lines(title, series, x="seconds", y=y, reach=reach)
+
+    over = Section(
+        head="Over time",
+        text=["Latencies stand at the second in which their cause was due."],
+        charts=[drawn(NAMES[kind], course, "ms") for kind, course in report.courses.items()]
+        + [
+            drawn(title, {name: report.flows[name] for name in names}, "a second")
+            for title, names in FLOW_CHARTS.items()
+            if any(count for name in names for _, count in report.flows[name])
+        ],
+    )
+    wrong = {name: {"count": float(count)} for name, count in sorted(report.errors.items())}
+    wrong |= {f"closed {n}": {"count": float(c)} for n, c in sorted(report.closes.items())}
+    slow = Table(("slow readers", "count"), sorted(report.slow.items()))
+    bad = Section(
+        head="What went wrong",
+        text=[] if wrong else ["Nothing."],
+        charts=[chart.bars("Errors and closed sockets", wrong, y="count")] if wrong else [],
+        tables=[slow] if report.slow else [],
+    )
+    own = Section(
+        head="The gateway's own figures",
+        text=[report.why] if report.why else [],
+        charts=[
+            drawn(name.removeprefix("gateway_").replace("_", " "), {name: points}, _unit(name))
+            for name, points in report.metrics.items()
+            if any(value for _, value in points)
+        ],
+        tables=[_changed(report)] if report.after else [],
+    )
+    given = asdict(plan).items()
+    setup = Section(
+        head="How it was made",
+        text=[
+            "Open loop: every time counts from the moment at which its cause was due, whether or"
+            " not earlier ones had been answered."
+        ],
+        tables=[Table(("parameter", "value"), [(name, _given(value)) for name, value in given])],
+    )
+    return page.html(f"Load on {plan.url} ({report.engine})", [head, over, bad, own, setup])
+
+
+def _last(report: LoadReport) -> float:
+    """Return the second that all charts over time reach."""
+    every = (*report.flows.values(), *report.metrics.values())
+    return max(report.plan.seconds if report.whole else 0.0, *(one[-1][0] for one in every if one))
+
+
+def _given(value: object) -> str:
+    """Return a parameter as text."""
+    if value is None:
+        return "-"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _unit(name: str) -> str:
+    units = {"_bytes": "bytes", "_usage": "share", STEP: "seconds"}
+    return next((unit for end, unit in units.items() if name.endswith(end)), "count")
+
+
+def _changed(report: LoadReport) -> Table:
+    rows = [
+        (name, report.before.get(name, 0.0), value)
+        for name, value in sorted(report.after.items())
+        if name.startswith("gateway_")
+        and not name.endswith("_created")
+        and value != report.before.get(name, 0.0)
+    ]
+    return Table(("metric", "before", "after"), rows, "What changed in /metrics")

@@ -1,0 +1,188 @@
+"""The command ``gateway plan``: its flags, the reports that it reads, and its output.
+
+Owns: the command line and the files. Must not know: formulas, the simulation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from caption_tools.console import columns, read_text, word_range, write_json
+from caption_tools.loadtest.model.plan import Plan
+from caption_tools.loadtest.model.report import LoadReport
+from caption_tools.plan.model import capacity, figures, simulation
+from caption_tools.plan.model.capacity import CapacityPlan, rough
+from caption_tools.plan.model.figures import ENGINES, EngineShare, engine_of, report_of
+from caption_tools.plan.model.load import MeetingLoad, SourceText, caption_work, spoken
+from caption_tools.plan.model.simulation import SimulationReport
+from caption_tools.report import table, text
+from caption_tools.tune.model.steps import TuneReport
+from gateway.cli.console.args import check_outputs, count, number, positive, share
+
+BYTES = 64 * 1024 * 1024  # largest report in bytes
+_SHARE = re.compile(r"(?:([1-9]\d*):)?(.+)")
+"""Value of ``--engine``: the number of languages, and the engine."""
+WIDTH = 100  # letters of a line, if the output is no terminal
+MEANT = (
+    "First text: from the second agreed word of a growing text, or from a whole one, to the first"
+    " text of its caption. Final: from the end of an utterance to its finished caption. Both"
+    " without the network. Two digits at most mean anything."
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    usual = MeetingLoad()
+    add = parser.add_argument_group("load").add_argument
+
+    def flag(name: str, kind: Callable[[str], object], text: str) -> None:
+        value = getattr(usual, name)
+        add(f"--{name}", type=kind, default=value, metavar="N", help=f"{text}; default: {value}")
+
+    flag("meetings", count, "meetings at the same time")
+    flag("speakers", count, "sockets of a meeting that speak, and read all its languages")
+    flag("readers", number, "sockets of a meeting that read one of its languages")
+    flag("languages", count, "languages that a meeting is translated into")
+    flag("talk", share, "share of the time (0 to 1) in which somebody speaks")
+    flag("pace", positive, "words a minute of a speaker")
+    low, high = usual.words
+    spread = f"words of an utterance; default: {low}-{high}"
+    add("--words", type=word_range, default=usual.words, metavar="LOW-HIGH", help=spread)
+    whole = "texts are sent when they are whole, not while they are spoken"
+    add("--whole", dest="growing", action="store_false", help=whole)
+    add = parser.add_argument_group("measured figures").add_argument
+    engine = (
+        f"{', '.join(ENGINES)}, or files that gateway bench load --json or gateway tune --json"
+        " wrote. For several engines repeat it, with the number of languages that each makes:"
+        " --engine 2:h200-4b --engine 1:little.json,much.json"
+    )
+    name = "[N:]NAME|FILE[,FILE]"
+    add("--engine", action="append", required=True, metavar=name, help=engine)
+    core = "reports of gateway bench load --json with few and with many readers in a room"
+    add("--core", nargs=2, metavar="FILE", help=core)
+    add = parser.add_argument_group("output").add_argument
+    add("--explain", action="store_true", help="print the formulas and the sources of all figures")
+    simulate = "simulate one engine and its share of the meetings"
+    add("--simulate", action="store_true", help=simulate)
+    seconds = "seconds of the simulation; default: %(default)g"
+    add("--seconds", type=positive, default=60.0, metavar="N", help=seconds)
+    add("--json", metavar="FILE", help="write all results as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the plan and return the exit status. Raises `OSError`, and `ValueError`."""
+    check_outputs((args.json,))
+    names = MeetingLoad.__struct_fields__
+    load = MeetingLoad(**{name: getattr(args, name) for name in names}).checked()
+    shares = _shares(args.engine, load.languages)
+    core = figures.CORE
+    if args.core:
+        few, many = (_report(Path(name)) for name in args.core)
+        core = figures.core_of(few, many)
+    work = caption_work(load, text.lines(), Random(0))
+    made = capacity.capacity(load, work, shares, core, figures.REDIS)
+    simulated = {}
+    if args.simulate:
+        simulated = {
+            share.label: simulation.of_share(load, made, share, core, args.seconds, speech)
+            for share in shares
+        }
+    sources = (*(share.figures.source for share in shares), core.source, figures.REDIS.source)
+    width = columns(sys.stdout) or WIDTH
+    print(text_of(made, simulated, sources, explain=args.explain, width=width))
+    if args.json:
+        results = {"load": load, "engines": shares, "core": core, "plan": made}
+        write_json(args.json, {**results, "simulated": [*simulated.values()]})
+    return 0
+
+
+def speech(plan: Plan) -> list[Iterator[SourceText]]:
+    """Return what is said in a plan, by speaker: as `gateway bench load` says it."""
+    lines = text.lines()
+    return [
+        spoken(plan, speaker, lines, Random(f"{plan.seed}:{speaker}"))
+        for speaker in range(plan.rooms * plan.speakers)
+    ]
+
+
+def text_of(
+    plan: CapacityPlan,
+    simulated: Mapping[str, SimulationReport],
+    sources: Sequence[str],
+    *,
+    explain: bool,
+    width: int | None = None,
+) -> str:
+    """Return the report.
+
+    :param simulated: one report for each engine that was simulated, by the end of its rows' names
+    """
+    values = {row.name: f"{rough(row.value)} {row.unit}".rstrip() for row in plan.rows}
+    rows = [*values.items()]
+    if explain:
+        rows = [(f"{row.name}: {values[row.name]}", row.how) for row in plan.rows]
+    parts = [table.pairs(rows, width)]
+    parts += [_simulated(label, found, width) for label, found in simulated.items()]
+    parts += ["\n".join(table.prose(line, width) for line in (MEANT, *plan.limits))]
+    if explain:
+        parts.append("\n".join(table.prose(f"Figures: {one}", width) for one in sources))
+    return "\n\n".join(parts)
+
+
+def _simulated(label: str, found: SimulationReport, width: int | None) -> str:
+    rows = [
+        (name, *(f"{rough(value)} ms" for value in (times.p50, times.p95)))
+        for name, times in (("first text", found.first), ("final", found.final))
+    ]
+    head = (
+        f"Simulated, one engine{label}: {found.utterances} utterances, {found.refused} refused;"
+        f" {rough(found.captions_s)} captions a second, {rough(found.partials)} growing texts each;"
+        f" finals wait {rough(found.queue)} ms for {rough(found.engine)} ms in the engine"
+    )
+    return f"{table.prose(head, width)}\n{table.text(('', 'p50', 'p95'), rows)}"
+
+
+def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
+    """Return the engines that make the languages of a meeting.
+
+
+    Raises `OSError`, and `ValueError` with a sentence.
+    """
+    found: list[EngineShare] = []
+    for one in given:
+        share = _SHARE.fullmatch(one)
+        number, name = share.groups() if share else (None, one)
+        if number is None and len(given) > 1:
+            raise ValueError(
+                f"Say how many of the {languages} languages {one} makes: --engine 1:{one}."
+                f" The files of one engine are joined: --engine little.json,much.json."
+            )
+        label = Path(name.partition(",")[0]).stem if len(given) > 1 else ""
+        if any(label == other.name for other in found):
+            raise ValueError(f"Two engines are called {label}: add up their languages, or rename.")
+        made = languages if number is None else int(number)
+        engine = ENGINES.get(name) or engine_of([_report(Path(one)) for one in name.split(",")])
+        found.append(EngineShare(figures=engine, languages=made, name=label))
+    made = sum(share.languages for share in found)
+    if made != languages:
+        raise ValueError(
+            f"The engines make {made} languages, and a meeting has {languages} (--languages)."
+        )
+    return found
+
+
+def _report(path: Path) -> LoadReport | TuneReport:
+    """Return a report from its file. Raises `OSError`, and `ValueError` with a sentence."""
+    try:
+        return report_of(read_text(path, BYTES))
+    except msgspec.MsgspecError as exc:
+        raise ValueError(
+            f"{path} is not a report of gateway bench load --json or gateway tune --json: {exc}."
+        ) from exc

@@ -1,0 +1,193 @@
+"""The report of a replay, as a table, as JSON and as a log of SimulEval.
+
+Owns: the report and its forms. Must not know: sockets, how captions came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import asdict, astuple
+
+from caption_tools.replay import score
+from caption_tools.replay.analysis import measure
+from caption_tools.replay.analysis.measure import CaptionMetrics, ReaderRecord
+from caption_tools.replay.play import EngineWork, Player
+from caption_tools.report import table as tables
+from gateway.protocol.messages import View
+from gateway.text import units
+
+
+class ReplayRow(CaptionMetrics, frozen=True, kw_only=True):
+    """The figures of one language in one view. Scores are those of finals with a reference."""
+
+    lang: str
+    view: View
+    bleu: float | None = None
+    chrf: float | None = None
+    offline: float | None = None  # chrF minus that of the same texts translated without growing
+    same: float | None = None  # share of the finals that equal those translated without growing
+
+
+class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of one replay."""
+
+    engine: str
+    whole: bool  # False if it was cut short
+    utterances: int
+    seconds: float
+    late_ms: float  # the most by which a text was sent too late
+    refused: int  # texts that were not accepted
+    work: EngineWork | None = None  # of the engine; None if unknown
+    work_offline: EngineWork | None = None  # the same for the final texts alone
+    rows: tuple[ReplayRow, ...] = ()
+
+
+def made(player: Player) -> ReplayReport:
+    """Return the report of a replay, as far as it came."""
+    return ReplayReport(
+        engine=player.engine,
+        whole=player.whole,
+        utterances=len(player.utterances),
+        seconds=player.seconds,
+        late_ms=1000 * player.late,
+        refused=player.refused,
+        work=player.work,
+        work_offline=player.work_offline,
+        rows=tuple(
+            row(player.readings(lang, view), lang, view, player.offline)
+            for lang in player.to
+            for view in player.views
+        ),
+    )
+
+
+def row(
+    readings: Sequence[ReaderRecord],
+    lang: str,
+    view: View,
+    offline: Mapping[tuple[str, str], str] | None = None,
+) -> ReplayRow:
+    """Return the figures of what one reader saw.
+
+    :param offline: translations of the final texts alone, by (utterance, language)
+    """
+    made = {one.said.id: one.final.text if one.final else "" for one in readings}
+    known = {one.said.id: text for one in readings if (text := one.said.references.get(lang))}
+    found = asdict(measure.figures(readings, lang)) | {"lang": lang, "view": view}
+    # Scores need the same utterances on both sides.
+    if known:
+        right = [*known.values()]
+        kept = [made[id] for id in known]
+        found |= {"bleu": score.bleu(kept, right, lang), "chrf": score.chrf(kept, right)}
+        if offline is not None:
+            alone = score.chrf([offline.get((id, lang), "") for id in known], right)
+            found["offline"] = found["chrf"] - alone
+    if offline is not None and made:
+        same = sum(offline.get((id, lang), "") == text for id, text in made.items())
+        found["same"] = same / len(made)
+    return ReplayRow(**found)
+
+
+HEADS = (
+    *("lang", "view", "captions", "failed", "lost", "erasure", "updates"),
+    *("first p50", "p95", "final p50", "p95", "LAAL", "source"),
+    *("BLEU", "chrF", "offline", "same"),
+)
+"""Heads of the table's columns; ``docs/reference/replay.md`` explains them."""
+
+
+def table(report: ReplayReport) -> str:
+    """Return the report as a table."""
+    lines = [
+        f"{report.utterances} utterances in {report.seconds:.0f} s on {report.engine or '?'}"
+        + ("" if report.whole else ", cut short")
+        + f"; said at most {report.late_ms:.0f} ms late, {report.refused} texts refused"
+    ]
+    if report.work is not None:
+        lines.append(_work(report, report.work))
+    lines.append(tables.text(HEADS, [_cells(one) for one in report.rows], left=2))
+    return "\n".join(lines)
+
+
+def _work(report: ReplayReport, work: EngineWork) -> str:
+    """Return what the engine has done, as one line."""
+    text = f"{work.tokens:.0f} engine tokens"
+    offline = report.work_offline
+    if offline is not None and offline.tokens:
+        text += f", {work.tokens / offline.tokens:.2f} for each of the final texts alone"
+    # The rows of one language have the same captions.
+    captions = sum({one.lang: one.captions for one in report.rows}.values())
+    if captions:
+        text += f"; for each caption {work.tokens / captions:.1f} tokens"
+        if work.cpu_s:
+            text += f" and {1000 * work.cpu_s / captions:.0f} ms of CPU time"
+    if work.drafted:
+        text += f"; {work.accepted / work.drafted:.0%} of {work.drafted:.0f} drafted ones accepted"
+    return text
+
+
+def _cells(one: ReplayRow) -> tuple[str, ...]:
+    return (
+        one.lang,
+        one.view,
+        *(str(count) for count in (one.captions, one.failed, one.lost)),
+        *_as(".3f", one.erasure),
+        *_as(".1f", one.updates),
+        *_as(".0f", *(astuple(one.agreed_ms) if one.agreed_ms else (None, None))),
+        *_as(".0f", *(astuple(one.final_ms) if one.final_ms else (None, None))),
+        *_as(".0f", one.laal_ms, one.laal_source_ms),
+        *_as(".1f", one.bleu, one.chrf),
+        *_as("+.2f", one.offline),
+        *_as(".0%", one.same),
+    )
+
+
+def _as(form: str, *values: float | None) -> Iterator[str]:
+    return ("-" if value is None else format(value, form) for value in values)
+
+
+# --- SimulEval -----------------------------------------------------------------------------------
+
+
+def instances(readings: Sequence[ReaderRecord], lang: str) -> list[dict[str, object]]:
+    """Return the finished captions as lines of SimulEval's ``instances.log``.
+
+    OmniSTEval reads it as well. Each word of the prediction has one delay. In scripts without
+    spaces each character has one, and the prediction is written without spaces.
+    """
+    spaced = units.spaced(lang)
+    space = " " if spaced else ""
+    found: list[dict[str, object]] = []
+    for index, reading in enumerate(one for one in readings if one.final is not None):
+        said = reading.said
+        words = measure.counted(reading.shown[-1].text, spaced=spaced)
+        delays, elapsed = measure.delays(reading, spaced=spaced)
+        reference = said.references.get(lang, "")
+        found.append(
+            {
+                "index": index,
+                "prediction": space.join(words),
+                "delays": [round(one, 1) for one in delays],
+                "elapsed": [round(one, 1) for one in elapsed],
+                "prediction_length": len(words),
+                "reference": reference if spaced else "".join(reference.split()),
+                "source": said.text,
+                "source_length": round(1000 * (said.t1 - said.t0), 1),
+            }
+        )
+    return found
+
+
+def write_instances(folder: Path, readings: Mapping[str, Sequence[ReaderRecord]]) -> None:
+    """Write ``FOLDER/LANG/instances.log`` and its references. Raises `OSError`."""
+    for lang, found in readings.items():
+        place = folder / lang
+        place.mkdir(parents=True, exist_ok=True)
+        rows = instances(found, lang)
+        log = b"".join(msgspec.json.encode(one) + b"\n" for one in rows)
+        (place / "instances.log").write_bytes(log)
+        references = "".join(f"{one['reference']}\n" for one in rows)
+        (place / "references.txt").write_text(references, "utf-8")
