@@ -105,7 +105,7 @@ def _paths() -> Json:
         "/translate": {
             "post": _operation(
                 "libreTranslate",
-                "Translate one text or a list of texts, plain or HTML, as in LibreTranslate's API.",
+                "Translate one text or a list of texts, as in LibreTranslate's API.",
                 {200: _json({"type": "object", "required": ["translatedText"]})},
                 body=TranslateQuery,
                 faults=(400, 408, 413, 429, 500, 502, 503, 504),

@@ -32,18 +32,18 @@ def test_deep_translator_translates_as_with_libretranslate(live: Live) -> None:
     assert api.translate_batch(["one", "two"]) == ["[de] one", "[de] two"]
 
 
-def test_the_client_of_deepl_translates_texts_and_pages(live: Live) -> None:
+def test_the_client_of_deepl_translates_texts_and_is_refused_pages(live: Live) -> None:
     import deepl
 
     with closing(deepl.DeepLClient("any", server_url=live.http)) as api:
         answer = api.translate_text([SAID, "Good night."], target_lang="DE", source_lang="EN")
         assert isinstance(answer, list)
         assert [one.text for one in answer] == [TRANSLATED, "[de] Good night."]
-        page = api.translate_text(
-            "<b>Guten Morgen zusammen</b>", target_lang="FR", tag_handling="html"
-        )
-        assert not isinstance(page, list)
-        assert (page.text, page.detected_source_lang) == ("<b>[fr] Guten Morgen zusammen</b>", "DE")
+        one = api.translate_text("Guten Morgen zusammen", target_lang="FR")
+        assert not isinstance(one, list)
+        assert (one.text, one.detected_source_lang) == ("[fr] Guten Morgen zusammen", "DE")
+        with pytest.raises(deepl.DeepLException, match="plain text only"):
+            api.translate_text("<b>Hi</b>", target_lang="DE", tag_handling="html")
         assert "DE" in [one.code for one in api.get_source_languages()]
         assert "DE" in [one.code for one in api.get_target_languages()]
         assert not api.get_usage().any_limit_reached

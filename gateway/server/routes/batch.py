@@ -34,6 +34,18 @@ class TranslatedText(NamedTuple):
     confidence: float = 0.0
 
 
+def only_plain_text(field: str) -> ClientFault:
+    """Return the fault of a request for the translation of HTML or XML.
+
+    :param field: the field of the request that asks for it
+    """
+    return ClientFault(
+        ErrorCode.BAD_FRAME,
+        f'This gateway translates plain text only, so "{field}" cannot ask for HTML or XML.',
+        f'Take the texts out of the markup, and leave "{field}" out.',
+    )
+
+
 async def translate_batch(
     request: Request, texts: Sequence[str], wanted: OneShotRequest, permissions: Permissions
 ) -> list[TranslatedText]:

@@ -21,7 +21,7 @@ from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.protocol.fields import Context
 from gateway.protocol.messages import PRIVATE
 from gateway.server.routes.api import allowed, language_list, refusal, reply, status, with_errors
-from gateway.server.routes.batch import MOST, translate_batch
+from gateway.server.routes.batch import MOST, only_plain_text, translate_batch
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShotRequest
 from gateway.text import languages
@@ -38,7 +38,7 @@ class DeepLRequest(msgspec.Struct, frozen=True):
     target_lang: str
     source_lang: str | None = None
     context: Context | None = None
-    tag_handling: Literal["html", "xml", ""] | None = None
+    tag_handling: str | None = None
     formality: str = "default"
     glossary_id: str | None = None
 
@@ -53,14 +53,11 @@ async def translate(request: Request) -> Response:
             "This gateway has no stored glossaries and no formality.",
             'Leave "glossary_id" out, and "formality" too; "prefer_more" is ignored.',
         )
+    if body.tag_handling:
+        raise only_plain_text("tag_handling")
     texts = [body.text] if isinstance(body.text, str) else list(body.text)
-    wanted = OneShotRequest(
-        "",
-        body.source_lang or AUTO,
-        body.target_lang,
-        context=body.context,
-        html=bool(body.tag_handling),
-    )
+    source = body.source_lang or AUTO
+    wanted = OneShotRequest("", source, body.target_lang, context=body.context)
     made = await translate_batch(request, texts, wanted, permissions)
     translations = [
         {

@@ -6,7 +6,7 @@ docs.libretranslate.com describes them. Must not know: how a text is translated.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,7 @@ from gateway.core.base.validation import AUTO
 from gateway.protocol.messages import PRIVATE
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes.api import allowed, directions, language_list, reply
-from gateway.server.routes.batch import MOST, translate_batch
+from gateway.server.routes.batch import MOST, only_plain_text, translate_batch
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import TEXT, OneShotRequest
 from gateway.server.runtime.hub import Hub
@@ -34,7 +34,7 @@ class TranslateQuery(msgspec.Struct, frozen=True):
     q: str | Annotated[tuple[str, ...], Meta(max_length=MOST)]
     target: str
     source: str = AUTO
-    format: Literal["text", "html"] = "text"
+    format: str = "text"
     alternatives: int = 0
     api_key: str | None = None
 
@@ -48,11 +48,13 @@ class DetectRequest(msgspec.Struct, frozen=True):
 
 
 async def translate(request: Request) -> Response:
-    """Translate one text or a list of texts, plain or HTML."""
+    """Translate one text or a list of texts."""
     query = await read(request, TranslateQuery)
     # Clients without a key send an empty one.
     permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
-    wanted = OneShotRequest("", query.source, query.target, html=query.format == "html")
+    if query.format != "text":
+        raise only_plain_text("format")
+    wanted = OneShotRequest("", query.source, query.target)
     single = isinstance(query.q, str)
     texts = [query.q] if isinstance(query.q, str) else list(query.q)
     made = await translate_batch(request, texts, wanted, permissions)

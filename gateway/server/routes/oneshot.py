@@ -30,7 +30,7 @@ from gateway.protocol.messages import (
     Set,
 )
 from gateway.server.runtime.hub import Hub
-from gateway.text import languages, markup, sentences, units
+from gateway.text import languages, sentences, units
 
 ANSWER_S = 30.0
 """Seconds for the translation of the whole text."""
@@ -51,7 +51,6 @@ class OneShotRequest(msgspec.Struct, frozen=True):
     ``context``  what the meeting is about, for the model
     ``glossary`` translations of terms, see `Set`
     ``live``     whether growing captions are reported, and not only final ones
-    ``html``     whether the text is HTML, of which only the texts are translated
     """
 
     text: str
@@ -61,7 +60,6 @@ class OneShotRequest(msgspec.Struct, frozen=True):
     context: str | None = None
     glossary: Translations | None = None
     live: bool = False
-    html: bool = False
 
 
 class OneShot:
@@ -81,9 +79,6 @@ class OneShot:
             raise ClientFault(
                 ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
             )
-        self._page = markup.Page(text) if request.html else None
-        texts = [text] if self._page is None else self._page.texts
-        text = "\n".join(texts)
         if not text.strip():
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
         self.target = languages.normalise(request.target)
@@ -117,9 +112,7 @@ class OneShot:
             )
         )
         self._session.outbox.wake = self._has_events.set
-        # Each text is cut by itself: a piece never reaches over markup.
-        self._texts = [sentences.split(one, hub.limits.text, self.source) for one in texts]
-        self._pieces = [piece for pieces in self._texts for piece in pieces]
+        self._pieces = sentences.split(text, hub.limits.text, self.source)
         try:
             self._read_outbox()
             # A text that is in the target language already is returned as it is.
@@ -240,14 +233,9 @@ class OneShot:
                     current, shown = current + 1, ""
 
     def join(self, finals: list[Final]) -> str:
-        """Return the whole translation, with the spaces and markup between the pieces."""
-        spaced = units.spaced(self.target)
-        translations = iter(finals)
-        texts = [
-            sentences.join([(next(translations).text, gap) for _, gap in pieces], spaced=spaced)
-            for pieces in self._texts
-        ]
-        return texts[0] if self._page is None else self._page.fill(texts)
+        """Return the whole translation, with the spaces between the pieces."""
+        pieces = [(final.text, gap) for final, (_, gap) in zip(finals, self._pieces, strict=True)]
+        return sentences.join(pieces, spaced=units.spaced(self.target))
 
     def _send(self, message: ClientMessage) -> None:
         self._hub.receive(self._session, msgspec.json.encode(message).decode())

@@ -31,11 +31,10 @@ async def test_deepl_translates_a_list_or_a_form_and_names_the_source() -> None:
         assert not live.hub.sessions
 
 
-async def test_deepl_translates_the_texts_between_tags() -> None:
+async def test_deepl_requests_for_no_tag_handling_are_translated() -> None:
     async with browse() as (client, _):
-        body = {**ASK, "text": "<p>Hi <b>you</b></p>", "tag_handling": "html"}
-        answer = await client.post("/v2/translate", json=body)
-        assert answer.json()["translations"][0]["text"] == "<p>[de] Hi <b>[de] you</b></p>"
+        answer = await client.post("/v2/translate", json={**ASK, "tag_handling": ""})
+        assert answer.json()["translations"][0]["text"] == "[de] Good morning."
 
 
 async def test_deepl_lists_sources_and_targets() -> None:
@@ -52,6 +51,8 @@ async def test_deepl_lists_sources_and_targets() -> None:
     [
         ({"glossary_id": "x"}, "glossaries"),
         ({"formality": "less"}, "formality"),
+        ({"tag_handling": "html"}, "plain text only"),
+        ({"tag_handling": "xml"}, "plain text only"),
         ({"target_lang": "TLH"}, "does not have"),
         ({"target_lang": None}, "target_lang"),
         ({"text": ["x"] * 51}, "text"),

@@ -49,34 +49,23 @@ async def test_other_work_has_its_turn_between_two_long_texts_of_a_list() -> Non
         assert seen == {0, 1, 2}
 
 
-async def test_of_html_only_the_texts_are_translated() -> None:
+@pytest.mark.parametrize("format", ["html", "markdown", ""])
+async def test_any_format_but_text_is_refused_because_texts_are_plain(format: str) -> None:
     async with browse() as (client, live):
-        page = '<p class="x">Good <b>morning</b>.</p><code>run()</code><br>'
-        body = {"q": [page, "<br>"], "source": "en", "target": "de", "format": "html"}
-        answer = await client.post("/translate", json=body)
-        translated = '<p class="x">[de] Good <b>[de] morning</b>.</p><code>run()</code><br>'
-        assert answer.json() == {"translatedText": [translated, "<br>"]}
-        body = {"q": "<p>Guten Morgen zusammen</p>", "target": "en", "format": "html"}
-        answer = await client.post("/translate", json=body)
-        assert answer.json()["translatedText"] == "<p>[en] Guten Morgen zusammen</p>"
-        assert answer.json()["detectedLanguage"]["language"] == "de"
+        body = {"q": "<p>Hi</p>", "source": "en", "target": "de", "format": format}
+        for answer in (
+            await client.post("/translate", json=body),
+            await client.post("/translate", data=body),
+        ):
+            assert answer.status_code == 400
+            assert "plain text only" in answer.json()["error"]
+            assert '"format"' in answer.json()["hint"]
         assert not live.hub.sessions
 
 
-async def test_a_long_page_is_translated_in_one_session() -> None:
-    page = "".join(f"<p>line {n} &amp; more</p>\n" for n in range(200))
+async def test_a_format_that_is_no_text_is_refused_with_an_example() -> None:
     async with browse() as (client, _):
-        body = {"q": page, "source": "en", "target": "de", "format": "html"}
-        answer = await client.post("/translate", json=body)
-        expected = page.replace("line", "[de] line")
-        assert answer.json()["translatedText"] == expected
-
-
-@pytest.mark.parametrize("format", ["markdown", "", 7])
-async def test_an_unknown_format_is_refused_with_an_example(format: object) -> None:
-    async with browse() as (client, _):
-        body = {"q": "hi", "source": "en", "target": "de", "format": format}
-        answer = await client.post("/translate", json=body)
+        answer = await client.post("/translate", json={"q": "hi", "target": "de", "format": 7})
         assert answer.status_code == 400 and "format" in answer.json()["error"]
         assert '"format":"text"' in answer.json()["hint"]
 
