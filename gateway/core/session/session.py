@@ -274,12 +274,12 @@ class Session:
             return
         self._bad = 0
         try:
-            self._do(message, now)
+            self.perform(message, now)
         except ClientFault as fault:
-            id = getattr(message, "id", None)
-            self.report(fault, now, ref=message.ref, id=id)
+            self.report(fault, now, ref=message.ref, id=getattr(message, "id", None))
 
-    def _do(self, message: ClientMessage, now: float) -> None:
+    def perform(self, message: ClientMessage, now: float) -> None:
+        """Do what a message asks for, at any rate. Raises `ClientFault`."""
         # Reading and leaving are still possible, since they change nothing in the room.
         if self._released and isinstance(message, Say | Want | Set | Edit | Retract):
             raise ClientFault(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, TypeVar
 
@@ -33,6 +33,7 @@ from gateway.protocol.messages import PRIVATE, Final
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
+from gateway.server.routes.oneshot import read as read_texts
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.phase import HubPhase
 from gateway.settings.loading import near
@@ -80,20 +81,21 @@ async def translate(request: Request) -> Response:
     permissions = await allowed(request, Role.SPEAK, PRIVATE)
     body = await read(request, TranslateRequest)
     asked = OneShotRequest(
-        body.text,
+        (body.text,),
         source=body.source_lang,
         target=body.target_lang,
         context=body.context,
         glossary=body.glossary,
         live=body.stream,
     )
-    shot = begin(request, asked, permissions)
+    shot = await begin(request, asked, permissions)
     if body.stream:
         return EventStreamResponse(shot, _encoded(shot))
-    (finals,) = await while_connected(request, [shot.finals()])
+    finals = await while_connected(request, shot.finals())
+    (text,) = shot.join(finals)
     return reply(
         {
-            "translation": shot.join(finals),
+            "translation": text,
             "source_lang": shot.source,
             "target_lang": shot.target,
             "ms": max((final.ms.total for final in finals), default=0),
@@ -102,40 +104,33 @@ async def translate(request: Request) -> Response:
     )
 
 
-def begin(request: Request, asked: OneShotRequest, permissions: Permissions) -> OneShot:
+async def begin(request: Request, asked: OneShotRequest, permissions: Permissions) -> OneShot:
     """Begin a translation, as a part of the trace that the request belongs to. See `OneShot`."""
-    shot = OneShot(_hub(request), asked, permissions)
-    tracer = request.app.state.tracer
-    if tracer is not None:
-        tracer.connected(shot.session, request.headers, once=True)
-    return shot
+    hub, tracer = _hub(request), request.app.state.tracer
+
+    def opened(session: str) -> None:
+        if tracer is not None:
+            tracer.connected(session, request.headers, once=True)
+
+    return OneShot(hub, asked, await read_texts(hub, asked), permissions, opened)
 
 
-async def while_connected(request: Request, awaited: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the results of all that is awaited, in order.
+async def while_connected(request: Request, awaited: Awaitable[T]) -> T:
+    """Return the result of what is awaited, which is cancelled if the client disconnects.
 
-    All of it is cancelled if the client disconnects or one fails. Raises `ClientFault`
-    (``not_found``) if the client has disconnected.
+    Raises `ClientFault` (``not_found``) if the client has disconnected.
     """
-    work = [asyncio.ensure_future(one) for one in awaited]
+    work = asyncio.ensure_future(awaited)
     disconnected = asyncio.ensure_future(until_disconnected(request.receive))
     try:
-        pending: set[asyncio.Future[Any]] = set(work)
-        while pending:
-            done, _ = await asyncio.wait(
-                {*pending, disconnected}, return_when=asyncio.FIRST_COMPLETED
-            )
-            if disconnected in done:
-                raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
-            for task in done:
-                # A failure ends the answer at once; `finally` cancels the other translations.
-                task.result()
-            pending -= done
-        return [task.result() for task in work]
+        done, _ = await asyncio.wait({work, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+        if disconnected in done:
+            raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
+        return work.result()
     finally:
-        for task in (*work, disconnected):
-            task.cancel()
-        await asyncio.gather(*work, disconnected, return_exceptions=True)
+        work.cancel()
+        disconnected.cancel()
+        await asyncio.gather(work, disconnected, return_exceptions=True)
 
 
 async def until_disconnected(receive: Receive) -> None:
@@ -176,7 +171,8 @@ async def _encoded(shot: OneShot) -> AsyncGenerator[bytes]:
                     finals.append(event)
                 yield _sse(str(event.__struct_config__.tag), event)
         # Finals arrive in the order in which they are ready, not in that of the text.
-        yield _sse("done", {"translation": shot.join(sorted(finals, key=lambda f: int(f.id)))})
+        (text,) = shot.join(sorted(finals, key=lambda final: int(final.id)))
+        yield _sse("done", {"translation": text})
     except GatewayError as fault:
         # The status 200 has been sent: a failure can only be an event.
         yield _sse("error", _body(fault))

@@ -55,10 +55,10 @@ async def translate(request: Request) -> Response:
         )
     if body.tag_handling:
         raise only_plain_text("tag_handling")
-    texts = [body.text] if isinstance(body.text, str) else list(body.text)
+    texts = (body.text,) if isinstance(body.text, str) else body.text
     source = body.source_lang or AUTO
-    wanted = OneShotRequest("", source, body.target_lang, context=body.context)
-    made = await translate_batch(request, texts, wanted, permissions)
+    asked = OneShotRequest(texts, source, body.target_lang, context=body.context)
+    made = await translate_batch(request, asked, permissions)
     translations = [
         {
             "detected_source_language": (one.source or body.source_lang or "").upper(),

@@ -54,10 +54,10 @@ async def translate(request: Request) -> Response:
     permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
     if query.format != "text":
         raise only_plain_text("format")
-    wanted = OneShotRequest("", query.source, query.target)
     single = isinstance(query.q, str)
-    texts = [query.q] if isinstance(query.q, str) else list(query.q)
-    made = await translate_batch(request, texts, wanted, permissions)
+    texts = (query.q,) if isinstance(query.q, str) else query.q
+    asked = OneShotRequest(texts, query.source, query.target)
+    made = await translate_batch(request, asked, permissions)
     body: dict[str, list[object]] = {"translatedText": [one.text for one in made]}
     if query.source == AUTO:
         body["detectedLanguage"] = [

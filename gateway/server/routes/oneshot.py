@@ -1,7 +1,9 @@
-"""The translation of one text in a private session.
+"""The translation of the texts of one HTTP request in private sessions.
 
-Owns: the session of an HTTP request, and the pieces of a longer text. Must not know: HTTP. The text
-takes the same way as one from a socket: the same limits, guards, fairness and metrics apply.
+Owns: the sessions of a request, and the pieces of its texts. Must not know: HTTP. The texts take
+the same way as one from a socket: the same limits, guards, fairness and metrics apply. Only the
+rate of frames does not, since the pieces are made here: of each request as many wait for the engine
+as of one socket, and the others here.
 """
 
 from __future__ import annotations
@@ -9,18 +11,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.base.validation import AUTO
 from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.protocol.fields import Translations
 from gateway.protocol.messages import (
     Cancelled,
-    ClientMessage,
     Delta,
     Error,
     Failed,
@@ -33,111 +35,169 @@ from gateway.server.runtime.hub import Hub
 from gateway.text import languages, sentences, units
 
 ANSWER_S = 30.0
-"""Seconds for the translation of the whole text."""
+"""Seconds for the translation of all texts."""
 BUSY_S = 0.05
 """Seconds until a piece is tried again while the gateway is busy."""
 TEXT = 10_000
-"""Most characters of one request: ten minutes of speech."""
+"""Most characters of one text: ten minutes of speech."""
+PIECES = 2_000
+"""Most sentences and lines of one request. Each is an utterance, with an id and events."""
+TURN, PIECE = 2_000, 100
+"""Characters that are said in one turn of the event loop, and those that a short piece counts for:
+about as much work as one utterance of the greatest length."""
 
 _decode = msgspec.json.Decoder(ServerMessage).decode
 
 
 class OneShotRequest(msgspec.Struct, frozen=True):
-    """A text to translate.
+    """Texts to translate, each by itself.
 
-    ``source``   BCP 47 tag, or `AUTO`: the language is detected
+    ``source``   BCP 47 tag, or `AUTO`: the language of each text is detected
     ``target``   BCP 47 tag
-    ``sample``   text that is probably in the same language, for the detection of a short text
     ``context``  what the meeting is about, for the model
     ``glossary`` translations of terms, see `Set`
     ``live``     whether growing captions are reported, and not only final ones
     """
 
-    text: str
+    texts: tuple[str, ...]
     source: str
     target: str
-    sample: str = ""
     context: str | None = None
     glossary: Translations | None = None
     live: bool = False
 
 
-class OneShot:
-    """The translation of one text. `close` it in any case.
+class Passage(msgspec.Struct, frozen=True):
+    """One text of a request, cut into pieces: none if it has no word.
 
-    Raises `ClientFault` at once: ``lang_unsupported`` for an unknown language or an undetected one,
-    ``too_long``, ``empty_text``, and the codes of `Hub.open`.
-
-    :param permissions: what the client may do
+    ``source``      its language, as given or as detected
+    ``confidence``  confidence in percent that it is in ``source``; 0 if it was not detected
+    ``pieces``      sentences, each with the white space behind it
     """
 
-    def __init__(
-        self, hub: Hub, request: OneShotRequest, permissions: Permissions = EVERYTHING
-    ) -> None:
-        text, source = request.text, request.source
+    text: str
+    source: str
+    confidence: float
+    pieces: list[tuple[str, str]]
+
+
+async def read(hub: Hub, request: OneShotRequest) -> list[Passage]:
+    """Detect the languages of texts and cut the texts.
+
+    Raises `ClientFault`: ``too_long``, ``empty_text`` if no text has a word, ``lang_unsupported``.
+    """
+    passages = []
+    for text in request.texts:
         if len(text) > TEXT:
             raise ClientFault(
                 ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
             )
-        if not text.strip():
-            raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
+        source, confidence, pieces = "", 0.0, list[tuple[str, str]]()
+        if text.strip():
+            source, confidence = _language(hub, request, text)
+            pieces = sentences.split(text, hub.limits.text, source)
+        passages.append(Passage(text, source, confidence, pieces))
+        await asyncio.sleep(0)  # others have their turn between two texts
+    count = sum(len(passage.pieces) for passage in passages)
+    if count > PIECES:
+        raise ClientFault(
+            ErrorCode.TOO_LONG,
+            f"The request has {count} sentences and lines; {PIECES} are allowed.",
+            "Send several requests.",
+        )
+    if not count:
+        raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
+    return passages
+
+
+def _language(hub: Hub, request: OneShotRequest, text: str) -> tuple[str, float]:
+    """Return the language of a text, and the confidence in it. Raises `ClientFault`."""
+    if request.source != AUTO:
+        # A session may have several languages, but one text has one.
+        return languages.normalise(request.source), 0.0
+    if hub.detect is None:
+        return AUTO, 0.0  # the session refuses it, and says why
+    # A text that is too short to tell is taken to be in the language of all texts.
+    detected = hub.detect(text) or hub.detect("\n".join(request.texts))
+    if detected is None:
+        raise ClientFault(
+            ErrorCode.LANG_UNSUPPORTED,
+            "The language of this text could not be detected.",
+            'Name it, such as "en", instead of "auto"; short texts, names and numbers alone'
+            " often leave it open.",
+        )
+    return detected, round(100 * dict(hub.detect.rank(text)).get(detected, 0.0), 1)
+
+
+def _stopped() -> EngineFault:
+    return EngineFault("The gateway stopped before the text was translated.")
+
+
+class _Part:
+    """The session of one passage, while it has pieces that have not ended."""
+
+    __slots__ = ("left", "session")
+
+    def __init__(self, session: Session, left: int) -> None:
+        self.session = session
+        self.left = left
+
+
+class OneShot:
+    """The translation of the passages of one request. `close` it in any case.
+
+    Raises `ClientFault` at once: ``lang_unsupported`` or ``pair_unsupported``, and the codes of
+    `Hub.open`.
+
+    :param passages: the texts, see `read`
+    :param permissions: what the client may do
+    :param opened: called with the id of each session
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        request: OneShotRequest,
+        passages: list[Passage],
+        permissions: Permissions = EVERYTHING,
+        opened: Callable[[str], None] = lambda session: None,
+    ) -> None:
+        self.passages = passages
         self.target = languages.normalise(request.target)
         self._hub = hub
-        self.confidence = 0.0
-        """Confidence in percent that the text is in `source`; 0 if it was not detected."""
-        if source == AUTO and hub.detect is not None:
-            # Detect the whole text here: its pieces are shorter, and so less certain.
-            detected = hub.detect(text) or hub.detect(request.sample)
-            if detected is None:
-                raise ClientFault(
-                    ErrorCode.LANG_UNSUPPORTED,
-                    "The language of this text could not be detected.",
-                    'Name it, such as "en", instead of "auto"; short texts, names and numbers alone'
-                    " often leave it open.",
-                )
-            source = detected
-            self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
-        if source != AUTO:
-            # A session may have several languages, but one text has one.
-            source = languages.normalise(source)
-        self._events: deque[ServerMessage] = deque()
+        self._request = request
+        self._permissions = permissions
+        self._opened = opened
+        self._pieces = [piece for passage in passages for piece in passage.pieces]
+        parts = (at for at, passage in enumerate(passages) for _ in passage.pieces)
+        self._waiting = deque(enumerate(parts, 1))
+        """Numbers of the pieces that are not said yet, each with the index of its passage."""
+        self._parts: dict[int, _Part] = {}  # by the index of the passage
+        self._events: deque[tuple[int, ServerMessage]] = deque()
         self._has_events = asyncio.Event()
-        self._session = hub.open(
-            ConnectRequest(
-                once=True,
-                source=source,
-                targets=(request.target,),
-                view="live" if request.live else "final",
-                permissions=permissions,
-            )
-        )
-        self._session.outbox.wake = self._has_events.set
-        self._pieces = sentences.split(text, hub.limits.text, self.source)
         try:
-            self._read_outbox()
-            # A text that is in the target language already is returned as it is.
-            if not languages.same(self.source, self.target):
-                hub.engine.profile.resolve(self.source, self.target)
-            if request.context is not None or request.glossary is not None:
-                self._send(Set(context=request.context, glossary=request.glossary))
+            # The first session tells whether the languages exist and the gateway has room.
+            self.session = self._part(self._waiting[0][1]).session.id
+            """Id of the first session."""
+            for source in {passage.source for passage in passages if passage.pieces}:
+                # A text that is in the target language already is returned as it is.
+                if not languages.same(source, self.target):
+                    hub.engine.profile.resolve(source, self.target)
         except ClientFault:
             # The caller gets no object that it could close.
             self.close()
             raise
 
     @property
-    def session(self) -> str:
-        """Id of the session."""
-        return self._session.id
-
-    @property
     def source(self) -> str:
-        """Language of the text, as given or as detected."""
-        return self._session.lang
+        """Language of the first text that has one."""
+        return next(passage.source for passage in self.passages if passage.pieces)
 
     def close(self) -> None:
-        """End the session and abort what is not translated yet. Idempotent."""
-        self._hub.close(self._session)
+        """End the sessions and abort what is not translated yet. Idempotent."""
+        for part in self._parts.values():
+            self._hub.close(part.session)
+        self._parts.clear()
 
     async def finals(self) -> list[Final]:
         """Return the final pieces in order. Raises `EngineFault` if a piece failed."""
@@ -156,27 +216,28 @@ class OneShot:
 
         Raises `EngineFault` if a piece failed, and with ``timeout`` after `ANSWER_S`.
         """
-        waiting = deque((str(i), piece) for i, (piece, _) in enumerate(self._pieces, 1))
-        unfinished = len(waiting)
+        unfinished, said = len(self._pieces), 0
         limit = self._hub.limits.inflight
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ANSWER_S
         while unfinished:
             retry_at = deadline
-            # As many pieces at once as the session may have in flight.
-            while waiting and len(self._session.member.inflight) < limit:
-                id, piece = waiting[0]
+            # As many pieces at once as one socket may have in flight.
+            while self._waiting and unfinished - len(self._waiting) < limit:
                 try:
-                    self._send(Say(text=piece, id=id))
+                    self._say_next()
                 except ClientFault as fault:
-                    if not fault.code.retry or id == "1":
+                    if not fault.code.retry or len(self._waiting) == len(self._pieces):
                         raise  # no piece was accepted: the client may try again later
                     retry_at = loop.time() + BUSY_S
                     break
-                waiting.popleft()
+                said += PIECE + len(self._pieces[-1 - len(self._waiting)][0])
+                if said > TURN:  # others have their turn
+                    said = 0
+                    await asyncio.sleep(0)
             if not self._events:
-                if self._session.outbox.closing is not None:
-                    raise EngineFault("The gateway stopped before the text was translated.")
+                if any(part.session.outbox.closing for part in self._parts.values()):
+                    raise _stopped()
                 if loop.time() >= deadline:
                     raise EngineFault(
                         f"The text was not translated within {ANSWER_S:g} s.", ErrorCode.TIMEOUT
@@ -185,18 +246,22 @@ class OneShot:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(min(retry_at, deadline)):
                         await self._has_events.wait()
-                self._read_outbox()
+                self._has_events.clear()  # before reading, so that no event is missed
+                for at, part in self._parts.items():
+                    self._read_outbox(at, part.session)
             while self._events:
-                match self._events.popleft():
+                at, event = self._events.popleft()
+                match event:
                     case Delta() as delta:
                         yield delta
                     case Final() as final:
                         unfinished -= 1
+                        self._end_piece(at)
                         yield final
                     case Failed(code=code):
                         raise EngineFault("The text could not be translated.", ErrorCode(code))
                     case Cancelled():
-                        raise EngineFault("The gateway stopped before the text was translated.")
+                        raise _stopped()
 
     async def text(self) -> AsyncGenerator[str]:
         """Yield the translation in order, as it grows. Needs ``live``. Raises as `events` does.
@@ -232,25 +297,68 @@ class OneShot:
                     space += sentences.space(gap, spaced=units.spaced(self.target))
                     current, shown = current + 1, ""
 
-    def join(self, finals: list[Final]) -> str:
-        """Return the whole translation, with the spaces between the pieces."""
-        pieces = [(final.text, gap) for final, (_, gap) in zip(finals, self._pieces, strict=True)]
-        return sentences.join(pieces, spaced=units.spaced(self.target))
+    def join(self, finals: list[Final]) -> list[str]:
+        """Return the translation of each text, with the spaces between its pieces."""
+        spaced = units.spaced(self.target)
+        translations = iter(finals)
+        return [
+            sentences.join(
+                [(next(translations).text, gap) for _, gap in passage.pieces], spaced=spaced
+            )
+            if passage.pieces
+            else passage.text
+            for passage in self.passages
+        ]
 
-    def _send(self, message: ClientMessage) -> None:
-        self._hub.receive(self._session, msgspec.json.encode(message).decode())
-        self._read_outbox()
+    def _part(self, at: int) -> _Part:
+        """Return the session of a passage; open it if there is none. Raises `ClientFault`."""
+        part = self._parts.get(at)
+        if part is None:
+            passage, request = self.passages[at], self._request
+            session = self._hub.open(
+                ConnectRequest(
+                    once=True,
+                    source=passage.source,
+                    targets=(request.target,),
+                    view="live" if request.live else "final",
+                    permissions=self._permissions,
+                )
+            )
+            part = self._parts[at] = _Part(session, len(passage.pieces))
+            session.outbox.wake = self._has_events.set
+            self._opened(session.id)
+            self._read_outbox(at, session)
+            if request.context is not None or request.glossary is not None:
+                change = Set(context=request.context, glossary=request.glossary)
+                self._hub.perform(session, change)
+        if part.session.outbox.closing is not None:
+            raise _stopped()
+        return part
 
-    def _read_outbox(self) -> None:
-        """Read all frames of the outbox. Raises `ClientFault` if one of them is an ``error``."""
+    def _say_next(self) -> None:
+        """Say the next piece. Raises `ClientFault`; then the piece still waits."""
+        number, at = self._waiting[0]
+        session = self._part(at).session
+        self._hub.perform(session, Say(text=self._pieces[number - 1][0], id=str(number)))
+        self._waiting.popleft()
+        self._read_outbox(at, session)
+
+    def _end_piece(self, at: int) -> None:
+        """Count a piece that has ended. The session of a passage ends with its last piece."""
+        part = self._parts[at]
+        part.left -= 1
+        if not part.left:
+            self._hub.close(self._parts.pop(at).session)
+
+    def _read_outbox(self, at: int, session: Session) -> None:
+        """Read all frames of an outbox. Raises `ClientFault` if one of them is an ``error``."""
         refused = None
-        self._has_events.clear()  # before reading: `events` waits for it when nothing is left
-        for frame in self._session.outbox.take():
+        for frame in session.outbox.take():
             event = _decode(frame)
             if isinstance(event, Error):
                 refused = ClientFault(ErrorCode(event.code), event.msg, event.hint, event.retry_ms)
             else:
-                self._events.append(event)
+                self._events.append((at, event))
         # Raised after the loop, so that no event behind the error is lost.
         if refused is not None:
             raise refused

@@ -48,26 +48,27 @@ async def complete(request: Request) -> Response:
     body = await read(request, ChatRequest)
     wanted = body.wanted()
     asked = OneShotRequest(
-        wanted.text,
+        (wanted.text,),
         wanted.source,
         wanted.target,
         context=body.context,
         glossary=body.glossary,
         live=body.stream,
     )
-    shot = begin(request, asked, permissions)
+    shot = await begin(request, asked, permissions)
     answer = ChatAnswer(shot.session, int(time.time()), model_name(shot.source, shot.target))
     if body.stream:
         return await _stream(request, shot, answer)
-    (finals,) = await while_connected(request, [shot.finals()])
-    return reply(answer.whole(shot.join(finals)))
+    finals = await while_connected(request, shot.finals())
+    (text,) = shot.join(finals)
+    return reply(answer.whole(text))
 
 
 async def _stream(request: Request, shot: OneShot, answer: ChatAnswer) -> Response:
     """Begin a stream when there is text, so that a failure before it has a status of its own."""
     texts = shot.text()
     try:
-        (first,) = await while_connected(request, [anext(texts, "")])
+        first = await while_connected(request, anext(texts, ""))
     except BaseException:
         await texts.aclose()
         shot.close()

@@ -43,7 +43,7 @@ from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine, Health, SeveralEngines, SubstitutableEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
-from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
+from gateway.protocol.messages import PRIVATE, ClientMessage, Degraded, ServerMessage
 from gateway.server.runtime.drain import Drain
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.language_detection import Detector
@@ -297,9 +297,14 @@ class Hub:
     def receive(self, session: Session, frame: str | bytes) -> None:
         """Handle a frame from a client. All its effects are done or under way on return."""
         session.receive(frame, self.now())
-        if self.load.overloaded != (self.degraded.partials == "off"):
-            self.refresh_capacity()
         self.act()
+
+    def perform(self, session: Session, message: ClientMessage) -> None:
+        """Do what a message of the gateway's own asks for. Raises `ClientFault`; has no rate."""
+        try:
+            session.perform(message, self.now())
+        finally:
+            self.act()
 
     def leave(self, session: Session, *, lost: bool = False) -> None:
         """Take a client out of its room, and abort its jobs before this returns. Idempotent.
@@ -406,6 +411,8 @@ class Hub:
 
     def act(self) -> None:
         """Carry out the scheduler's decisions now."""
+        if self.load.overloaded != (self.degraded.partials == "off"):
+            self.refresh_capacity()
         if not self._started:
             self.scheduler.capacity = self._capacity()
         self.jobs.act()

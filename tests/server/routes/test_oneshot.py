@@ -1,16 +1,21 @@
-"""The growing translation of one text, in the order of the text."""
+"""The texts of one request: the order of their pieces, and what bounds them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from itertools import groupby
 
 import pytest
 
+from gateway.core.session.session import Session
+from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode
+from gateway.limits import Limits
 from gateway.protocol.fields import EventStruct
-from gateway.protocol.messages import Delta, Final, Timing
-from gateway.server.routes.oneshot import OneShot, OneShotRequest
-from tests.support.live import running
+from gateway.protocol.messages import ClientMessage, Delta, Final, Timing
+from gateway.server.routes.oneshot import PIECES, OneShot, OneShotRequest, read
+from tests.support.live import browse, running, until
 
 TEXT = "It rains. We stay.\nTomorrow we go."
 
@@ -32,7 +37,8 @@ async def grown(events: Sequence[EventStruct], target: str = "de") -> list[str]:
             yield event
 
     async with running() as live:
-        shot = OneShot(live.hub, OneShotRequest(TEXT, "en", target, live=True))
+        asked = OneShotRequest((TEXT,), "en", target, live=True)
+        shot = OneShot(live.hub, asked, await read(live.hub, asked))
         try:
             shot.events = scripted  # type: ignore[method-assign,assignment]
             return [text async for text in shot.text()]
@@ -68,3 +74,71 @@ async def test_text_that_was_sent_and_is_wrong_ends_the_answer() -> None:
     with pytest.raises(EngineFault) as fault:
         await grown([delta("1", "Es"), final("1", "Regen fällt.")])
     assert fault.value.code is ErrorCode.REJECTED
+
+
+def lines(count: int) -> str:
+    return "\n".join(["line"] * count)
+
+
+@pytest.mark.parametrize("target", ["de", "en"])
+async def test_the_pieces_of_one_request_are_not_limited_as_frames_of_a_client(
+    target: str,
+) -> None:
+    limits = Limits(rate=0.001, burst=1)  # a second frame would wait for 1000 s
+    async with browse(limits=limits) as (client, _):
+        body = {"text": lines(1_600), "source_lang": "en", "target_lang": target}
+        answer = await client.post("/v1/translate", json=body)
+        assert answer.status_code == 200
+        assert answer.json()["translation"].count("line") == 1_600
+
+
+async def test_a_list_has_no_more_in_flight_than_one_socket_may_have() -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    async with browse(engine, Limits(inflight=4)) as (client, live):
+        body = {"text": [lines(3)] * 50, "source_lang": "EN", "target_lang": "DE"}
+        asked = asyncio.create_task(client.post("/v2/translate", json=body))
+        await until(lambda: live.hub.scheduler.running + live.hub.scheduler.queued == 4)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert live.hub.scheduler.running + live.hub.scheduler.queued == 4
+        assert len(live.hub.sessions) == 2, "the texts after them have no session yet"
+        engine.release()
+        answer = await asked
+        texts = [one["text"] for one in answer.json()["translations"]]
+        assert texts == ["\n".join(["[de] line"] * 3)] * 50
+        assert not live.hub.sessions
+
+
+async def test_a_list_is_translated_although_the_queue_is_shorter_than_it() -> None:
+    async with browse(limits=Limits(queue=16)) as (client, _):
+        body = {"text": [lines(10)] * 50, "source_lang": "EN", "target_lang": "DE"}
+        assert (await client.post("/v2/translate", json=body)).status_code == 200
+
+
+async def test_a_request_of_too_many_lines_is_refused_before_it_has_a_session() -> None:
+    async with browse() as (client, live):
+        body = {"text": "a\n" * (PIECES + 1), "source_lang": "en", "target_lang": "de"}
+        answer = await client.post("/v1/translate", json=body)
+        assert answer.status_code == 413
+        assert (
+            answer.json()["error"] == "The request has 2001 sentences and lines; 2000 are allowed."
+        )
+        assert not live.hub.sessions
+
+
+async def test_the_lines_of_two_requests_are_said_in_turns() -> None:
+    async with running() as live:
+        said: list[str] = []
+        perform = live.hub.perform
+
+        def noted(session: Session, message: ClientMessage) -> None:
+            said.append(session.id)
+            perform(session, message)
+
+        live.hub.perform = noted  # type: ignore[method-assign]
+        asked = OneShotRequest((lines(100),), "en", "en")
+        shots = [OneShot(live.hub, asked, await read(live.hub, asked)) for _ in range(2)]
+        await asyncio.gather(*(shot.finals() for shot in shots))
+        turns = [session for session, _ in groupby(said)]
+        assert turns == [shot.session for shot in shots] * 5

@@ -12,7 +12,7 @@ from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source
-from gateway.server.routes.oneshot import OneShot, OneShotRequest
+from gateway.server.routes.oneshot import OneShot, OneShotRequest, read
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_authority import FleetRooms
 from tests.support.live import until
@@ -86,7 +86,8 @@ async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut
 async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
     made = hub()
     await made.engine.start()
-    shot = OneShot(made, OneShotRequest("good morning", "en", "de"))
+    asked = OneShotRequest(("good morning",), "en", "de")
+    shot = OneShot(made, asked, await read(made, asked))
     assert not made.resumed
     (room,) = made.rooms.values()
     assert room.temporary
@@ -110,7 +111,8 @@ async def test_the_engine_is_told_of_every_room_that_ends() -> None:
     engine, now = Remembering(), [1000.0]
     await engine.start()
     made = Hub(engine, Limits(room_s=60.0, rooms=2), clock=lambda: now[0])
-    shot = OneShot(made, OneShotRequest("a b", "en", "de"))
+    asked = OneShotRequest(("a b",), "en", "de")
+    shot = OneShot(made, asked, await read(made, asked))
     private = next(iter(made.rooms))
     await shot.finals()
     assert engine.forgotten == [private]
