@@ -35,8 +35,8 @@ _SHAPE = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SECR
 _UNKNOWN = "0" * 64
 """Hash to compare with if there is no key with the ID."""
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.@ -]+$")]
-Pattern = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_~*?-]+$")]
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.@ -]+\Z")]
+Pattern = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_~*?-]+\Z")]
 
 
 class KeyFault(ValueError):
@@ -46,9 +46,9 @@ class KeyFault(ValueError):
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One ``[[key]]`` of the key file."""
 
-    id: Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * ID_BYTES}}}$")]
+    id: Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * ID_BYTES}}}\Z")]
     name: Name
-    hash: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    hash: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     role: Role = Role.SPEAK
     rooms: tuple[Pattern, ...] = ("*",)
     langs: tuple[str, ...] | None = None

@@ -27,7 +27,7 @@ class _Claims(msgspec.Struct, frozen=True):
     role: Role
     rooms: Pattern | tuple[Pattern, ...]
     exp: float
-    langs: tuple[str, ...] | None = None
+    langs: Annotated[tuple[str, ...], Meta(max_length=languages.MAX_TAGS)] | None = None
     tenant: Short = ""
     sub: Annotated[str, Meta(max_length=255)] = ""
 

@@ -117,7 +117,7 @@ class JwtIssuer:
         """Fetch the public keys and wait for that. Does not raise if the fetch fails."""
         task = self.fetch()
         if task is not None:
-            await asyncio.shield(task)  # other callers wait for the same fetch
+            await asyncio.wait({task})  # other callers wait for the same fetch; `_done` logs faults
 
     def fetch(self) -> asyncio.Task[None] | None:
         """Start to fetch the public keys, and return the task.
@@ -175,7 +175,8 @@ class JwtIssuer:
                     # The length in the header may be missing or wrong.
                     if len(text) > SET_BYTES:
                         raise JwtIssuerFault(f"There are more than {SET_BYTES} bytes of keys.")
-            self._public = read_key_set(text.decode())
+            # Thousands of keys take a second.
+            self._public = await asyncio.to_thread(read_key_set, text.decode())
         # The known keys stay in force: an issuer that is down must not lock everyone out.
         except (httpx2.HTTPError, OSError, TimeoutError, ValueError) as exc:
             log.warning("the public keys of the token issuer could not be fetched: %r", exc)
@@ -187,6 +188,10 @@ class JwtIssuer:
         self._fetching = None
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("the fetch of the token issuer's public keys failed", exc_info=fault)
+
+
+# JSON nested a thousand times is a `RecursionError`.
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, jwt.PyJWTError)
 
 
 def read_key_set(text: str) -> dict[str, tuple[Any, str]]:
@@ -203,9 +208,16 @@ def read_key_set(text: str) -> dict[str, tuple[Any, str]]:
             # ES256 is defined for this curve only (RFC 7518, section 3.4).
             if kind == "ES256" and entry.get("crv") != "P-256":
                 continue
+            if "d" in entry:
+                raise JwtIssuerFault(
+                    "A private key is in the JSON Web Key Set: whoever reads it can sign tokens."
+                    " Publish the public key only."
+                )
             key = jwt.PyJWK(entry, algorithm=kind)
             public[str(entry.get("kid", number))] = (key.key, kind)
-    except (ValueError, LookupError, TypeError, AttributeError, jwt.PyJWTError) as exc:
+    except JwtIssuerFault:
+        raise
+    except _UNREADABLE as exc:
         raise JwtIssuerFault(f"This is no JSON Web Key Set: {exc!r}.") from exc
     if not public:
         raise JwtIssuerFault("There is no key for RS256 or ES256 in the JSON Web Key Set.")

@@ -79,7 +79,7 @@ class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False)
 async def translate(request: Request) -> Response:
     """Translate one text into one language. Answer in JSON or, with ``stream``, in events."""
     permissions = await allowed(request, Role.SPEAK, PRIVATE)
-    body = await read(request, TranslateRequest)
+    body = await read(request, TranslateRequest, permissions)
     asked = OneShotRequest(
         (body.text,),
         source=body.source_lang,

@@ -16,11 +16,14 @@ from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
+from gateway.auth.permissions import Permissions
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.runtime.hub import Hub
 
 BODY_S = 10.0
 """Seconds for the whole body of a request, which has a few kilobytes."""
+FIELDS = 100
+"""Most fields of a form: fifty texts, and what is asked for. Python takes 3 us to read each."""
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 """Media types of forms."""
 
@@ -34,13 +37,15 @@ class BodyShape(Protocol):
 Body = TypeVar("Body", bound=BodyShape)
 
 
-async def read(request: Request, shape: type[Body]) -> Body:
+async def read(request: Request, shape: type[Body], caller: Permissions | None) -> Body:
     """Return the body of a request, decoded from JSON, a form or the query.
 
     A field that is repeated in a form or in the query is a list. Raises `ClientFault`:
     ``bad_frame``, ``too_long``, ``timeout``.
 
     :param shape: the type of the body
+    :param caller: permissions of the caller, so that no body of a stranger is read; None for an API
+        whose key is in the body
     """
     data = await _bytes(request)
     is_form = request.headers.get("content-type", "").startswith((URLENCODED, MULTIPART))
@@ -96,7 +101,7 @@ async def _fields(request: Request, data: bytes) -> list[tuple[str, str]]:
     """Return the fields of a form, which may have no files. Raises `ValueError`."""
     media_type = request.headers.get("content-type", "")
     if not media_type.startswith(MULTIPART):
-        return parse_qsl(data.decode(), keep_blank_values=True)
+        return parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=FIELDS)
     # RFC 7578 has no such parameter, but Starlette decodes with any codec of Python that it names,
     # and some of them take long or make lone surrogates.
     if b"charset" in parse_options_header(media_type)[1]:
@@ -106,7 +111,9 @@ async def _fields(request: Request, data: bytes) -> list[tuple[str, str]]:
         yield data
 
     try:
-        form = await MultiPartParser(request.headers, chunks(), max_files=0).parse()
+        form = await MultiPartParser(
+            request.headers, chunks(), max_files=0, max_fields=FIELDS
+        ).parse()
     except MultiPartException as exc:
         raise ValueError(exc.message) from exc
     return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]

@@ -45,8 +45,8 @@ class DeepLRequest(msgspec.Struct, frozen=True):
 
 async def translate(request: Request) -> Response:
     """Translate one text or several."""
-    body = await read(request, DeepLRequest)
     permissions = await _allowed(request, Role.SPEAK, PRIVATE)
+    body = await read(request, DeepLRequest, permissions)
     if body.glossary_id is not None or body.formality in ("more", "less"):
         raise ClientFault(
             ErrorCode.BAD_FRAME,
@@ -72,9 +72,9 @@ async def translate(request: Request) -> Response:
 
 async def list_languages(request: Request) -> Response:
     """Answer with the sources, or with ``type=target`` the targets."""
-    await _allowed(request, Role.VIEW)
+    permissions = await _allowed(request, Role.VIEW)
     # Some clients send the parameter as a form, even with GET.
-    kind = await read(request, LanguagesRequest)
+    kind = await read(request, LanguagesRequest, permissions)
     return await language_list(request, _targets if kind.type == "target" else _sources)
 
 

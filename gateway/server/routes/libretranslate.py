@@ -49,7 +49,7 @@ class DetectRequest(msgspec.Struct, frozen=True):
 
 async def translate(request: Request) -> Response:
     """Translate one text or a list of texts."""
-    query = await read(request, TranslateQuery)
+    query = await read(request, TranslateQuery, None)
     # Clients without a key send an empty one.
     permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
     if query.format != "text":
@@ -83,7 +83,7 @@ def _rows(profile: Model) -> object:
 async def detect(request: Request) -> Response:
     """Answer with ``[{confidence, language}]``, likeliest first; confidence in percent."""
     hub: Hub = request.app.state.hub
-    body = await read(request, DetectRequest)
+    body = await read(request, DetectRequest, None)
     await allowed(request, Role.VIEW, token=body.api_key or None)
     ranks = [] if hub.detect is None else hub.detect.rank(body.q)[:3]
     return reply([{"confidence": round(100 * share, 1), "language": tag} for tag, share in ranks])

@@ -45,7 +45,7 @@ DONE = b"data: [DONE]\n\n"
 async def complete(request: Request) -> Response:
     """Answer with the translation of the last message of the user, whole or as a stream."""
     permissions = await allowed(request, Role.SPEAK, PRIVATE)
-    body = await read(request, ChatRequest)
+    body = await read(request, ChatRequest, permissions)
     wanted = body.wanted()
     asked = OneShotRequest(
         (wanted.text,),

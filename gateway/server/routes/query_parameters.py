@@ -23,6 +23,8 @@ HEARTBEAT_S = (1.0, 300.0)
 """Least and most seconds between two ``tick``."""
 SPEAKER = 128
 """Most characters of a speaker's name."""
+SOURCE = 256
+"""Most characters of the languages that a speaker speaks, as in `Set`."""
 
 _DEFAULTS = ResumePlace("", "", Role.SPEAK, None, (), "live", None)
 
@@ -63,6 +65,9 @@ def read_query(
     speaker = query.get("speaker", defaults.speaker)
     if speaker is not None and len(speaker) > SPEAKER:
         raise _refused("speaker", speaker, f"at most {SPEAKER} characters")
+    source = query.get("from", defaults.source)
+    if source is not None and len(source) > SOURCE:
+        raise _refused("list of languages (from)", source, f"at most {SOURCE} characters")
     to = query.get("to")
     attempt = query.get("attempt")
     if attempt is not None and not re.fullmatch(r"[0-9]{1,15}", attempt):
@@ -80,7 +85,7 @@ def read_query(
         if room is None
         else room,
         role=Role(role),
-        source=query.get("from", defaults.source),
+        source=source,
         targets=defaults.targets
         if to is None
         else tuple(tag.strip() for tag in to.split(",") if tag.strip()),

@@ -150,9 +150,9 @@ async def transcript(request: Request) -> Response:
     """Answer with the transcript of a room, in the format and languages of the request."""
     hub: Hub = request.app.state.hub
     writer: TranscriptWriter = request.app.state.transcript_writer
-    asked = read_request(request, hub.limits.targets)
     room = request.path_params["room"]
     permissions = await allowed(request, Role.VIEW, room)
+    asked = read_request(request, hub.limits.targets)
     permissions.check_languages(asked.langs)
     identity, log = await entries(hub, room)
     body = await writer.write((identity, asked), lambda: _write(asked, identity, log))
@@ -201,8 +201,7 @@ def read_request(request: Request, limit: int) -> TranscriptRequest:
             ErrorCode.BAD_FRAME, f"{name[:32]!r} is not a format.", f"There are: {known}."
         )
     query = request.query_params
-    tags = (tag for tags in query.getlist("lang") for tag in tags.split(",") if tag.strip())
-    langs = tuple(dict.fromkeys(map(languages.normalise, tags)))
+    langs = languages.listed(",".join(query.getlist("lang")))
     original = query.get("bilingual", "0") not in ("0", "")
     if original and not langs:
         raise ClientFault(

@@ -74,6 +74,24 @@ async def test_a_ticket_beyond_the_permissions_of_the_key_is_refused(
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        ({"room": "demo\n"}, "bad_frame"),
+        ({"room": ""}, "bad_frame"),
+        ({"room": "demo", "to": ""}, "lang_unsupported"),
+        ({"room": "demo", "to": ","}, "lang_unsupported"),
+        ({"room": "demo", "to": "de," * 257}, "too_many_targets"),
+    ],
+)
+async def test_a_ticket_for_no_room_or_too_many_languages_is_refused(
+    wanted: dict[str, str], code: str
+) -> None:
+    async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
+        answer = await http.post("/v1/tickets", json=wanted)
+        assert (answer.status_code, answer.json()["code"]) == (400, code)
+
+
 async def test_a_ticket_states_room_and_role_even_if_no_keys_are_required() -> None:
     async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
         answer = await http.post("/v1/tickets", json={"room": "demo"})
@@ -141,6 +159,24 @@ async def test_a_request_without_a_key_is_answered_401(method: str, path: str, b
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
         assert answer.headers["www-authenticate"] == "Bearer"
         assert not live.hub.sessions
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/translate", 401),
+        ("/v1/tickets", 401),
+        ("/v1/chat/completions", 401),
+        ("/v2/translate", 403),
+        ("/v2/languages?type=nonsense", 403),
+        ("/v1/rooms/demo/transcript.nonsense?lang=nonsense", 401),
+    ],
+)
+async def test_a_request_without_a_key_is_refused_before_it_is_read(path: str, status: int) -> None:
+    async with running_with_keys() as (_, client):
+        method = "GET" if "?" in path else "POST"
+        answer = await client.request(method, path, content=None if "?" in path else b"{nonsense")
+        assert answer.status_code == status
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/languages", "/languages"])

@@ -16,6 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import RSAAlgorithm
 
 from gateway.auth.permissions import Role
 from gateway.errors import ClientFault, CloseCode, ErrorCode
@@ -126,7 +127,55 @@ def test_a_token_signed_with_a_short_key_is_refused() -> None:
     assert "1024 bits" in refused(JwtIssuer(key_set=jwks(jwk(WEAK, "w"))), token)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys":[]}', '{"keys":[1]}', '{"keys":[{}]}'])
+def private_jwk() -> dict[str, Any]:
+    """Return a key with its private half, as some tools write it into the set."""
+    return {**jwk(RSA, "r"), **json.loads(RSAAlgorithm.to_jwk(RSA)), "kid": "r"}
+
+
+def test_a_set_with_a_private_key_is_refused_because_everybody_could_sign() -> None:
+    with pytest.raises(JwtIssuerFault, match="whoever reads it can sign"):
+        read_key_set(jwks(private_jwk()))
+
+
+def unverified(header: str) -> str:
+    """Return a token with a header of any text."""
+    return base64.urlsafe_b64encode(header.encode()).decode().rstrip("=") + ".e30.AAAA"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"alg":' + "[" * 20_000,
+        '{"alg":"HS256","exp":' + "1" * 5_000 + "}",
+        '{"alg":{"a":1}}',
+        '{"alg":"HS256","kid":["a"]}',
+        "[]",
+        '"\\ud800"',
+        '{"alg":NaN}',
+    ],
+    ids=lambda header: header[:16],
+)
+def test_a_token_with_nonsense_in_its_header_is_refused(header: str) -> None:
+    refused(JwtIssuer(secret=SECRET, key_set=BOTH), unverified(header))
+
+
+def test_a_token_with_a_time_beyond_all_numbers_is_refused() -> None:
+    refused(JwtIssuer(secret=SECRET), signed(exp=float("inf")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"keys":[]}',
+        '{"keys":[1]}',
+        '{"keys":[{}]}',
+        '{"keys":' + "[" * 240_000,
+    ],
+    ids=lambda text: text[:16],
+)
 def test_a_bad_key_set_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(JwtIssuerFault):
         read_key_set(text)
@@ -205,7 +254,16 @@ async def test_keys_are_fetched_again_after_a_while_and_a_removed_key_is_refused
         await issuer.aclose()
 
 
-@pytest.mark.parametrize("text", ["nonsense", "x" * (module.SET_BYTES + 1)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense",
+        "x" * (module.SET_BYTES + 1),
+        '{"keys":' + "[" * 240_000,
+        jwks(private_jwk()),
+    ],
+    ids=["nonsense", "long", "nested", "private"],
+)
 async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,6 +276,14 @@ async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
         await issuer.wait_for_keys()
         issuer.permissions(token)
         assert "could not be fetched" in caplog.text
+
+
+@pytest.mark.parametrize("text", ['{"keys":' + "[" * 240_000, jwks(private_jwk())], ids=len)
+async def test_a_token_is_answered_busy_if_the_first_fetched_set_is_bad(text: str) -> None:
+    async with provider(text) as published:
+        issuer, _ = clocked(published.url)
+        with pytest.raises(KeysNotFetched):
+            (await settled(issuer, signed(RSA, "RS256", kid="r")))()
 
 
 async def test_a_token_is_answered_busy_while_keys_cannot_be_fetched() -> None:

@@ -64,7 +64,9 @@ def part(name: str, value: str) -> bytes:
             "multipart/form-data; boundary=x; charset=unicode_escape",
             part("q", "\\ud800") + part("source", "en") + part("target", "de") + b"--x--",
         ),
+        ("multipart/form-data; boundary=x", part("q", "1") * 101 + b"--x--"),
         ("application/x-www-form-urlencoded", b"q=%ff\xff"),
+        ("application/x-www-form-urlencoded", b"a=&" * 101),
         ("application/json", b"q=1"),
     ],
 )
