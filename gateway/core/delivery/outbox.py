@@ -237,6 +237,14 @@ class Outbox:
         size = sum(weight(wire) for wire in wires if wire is not None)
         return self.bytes + size <= self._limits.outbox_bytes // 2
 
+    def push_newest(self, envelopes: list[Envelope], now: float) -> None:
+        """Queue as many of some events as `fits` allows, in order. They are given newest first."""
+        # By halves: each attempt encodes the events, which the next one need not do again.
+        while envelopes and not self.fits(envelopes):
+            envelopes = envelopes[: len(envelopes) // 2]
+        for envelope in reversed(envelopes):
+            self.push(envelope, now)
+
     def take(self, most: int | None = None) -> list[Frame]:
         """Remove the frames that wait, in order, and return them.
 

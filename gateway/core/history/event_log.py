@@ -174,16 +174,33 @@ class EventLog:
         return list(islice(reversed(self._entries), count))[::-1]
 
     def last(self, utterances: int) -> list[Durable]:
-        """Return the events of the last complete utterances, as many as that at most."""
+        """Return the events of the last complete utterances that stand, in order.
+
+        Those that were cancelled are among them, beyond the number.
+        """
+        retracted: set[str] = set()
+        cancelled: set[str] = set()
         ids: set[str] = set()
         kept: list[Durable] = []
         for entry in reversed(self._entries):
-            if len(ids) >= utterances:
+            if len(ids - cancelled) >= utterances:
                 break
-            kept.append(entry.event)
-            if isinstance(entry.event, Source):
-                ids.add(entry.event.id)
+            event = entry.event
+            kept.append(event)
+            if isinstance(event, Retracted):
+                retracted.add(event.id)
+            elif isinstance(event, Cancelled) and event.lang is None:
+                cancelled.add(event.id)
+            elif isinstance(event, Source) and event.id not in retracted:
+                ids.add(event.id)
         return [event for event in reversed(kept) if getattr(event, "id", None) in ids]
+
+    def standing(self, most: int) -> list[str]:
+        """Return the ids of the last complete utterances that stand, newest first."""
+        events = self.last(most)
+        cancelled = {e.id for e in events if isinstance(e, Cancelled) and e.lang is None}
+        said = [event.id for event in reversed(events) if isinstance(event, Source)]
+        return [id for id in said if id not in cancelled]
 
     def shed(self, size: int) -> None:
         """Drop the oldest events, until ``size`` bytes more are free."""

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from gateway.core.history.event_log import Durable, EventLog
 from gateway.core.members.subscribers import Subscribers
 from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import Retracted, Settings
 
 
 class LogView:
@@ -24,18 +23,11 @@ class LogView:
     def recent(self, tags: Iterable[str], most: int) -> list[Envelope]:
         """Return the events of the last ``most`` utterances, for a member that comes now.
 
-        Events of a language stand once under each of ``tags`` that it serves. Utterances that were
-        retracted are left out.
+        Events of a language stand once under each of ``tags`` that it serves. A newcomer is told
+        how things stand, not how they came about, so retracted utterances are left out.
         """
         under = self._by_language(tags)
-        events = self._log.last(most)
-        retracted = {event.id for event in events if isinstance(event, Retracted)}
-        found = []
-        for event in events:
-            # A newcomer is told how things stand, not how they came about.
-            if not (isinstance(event, Retracted | Settings) or event.id in retracted):
-                found += self._tagged(event, under)
-        return found
+        return [one for event in self._log.last(most) for one in self._tagged(event, under)]
 
     def missed(
         self, tags: Iterable[str], seq: int, most: int

@@ -239,7 +239,8 @@ class Room:
             member.view = view
         self.subscribers.change(member, langs, now)
         if member.welcomed:
-            self._show_finished(member, new, most, now)
+            found = self.snapshots.finished(new, self._recent(most))
+            member.outbox.push_newest(found, now)
         # Another view shows another part of each caption, so all of them are sent again.
         shown = {tag: self.subscribers.served_by(tag) for tag in langs} if other_view else new
         # After the change above, so that the next delta continues what is shown here.
@@ -249,7 +250,7 @@ class Room:
         for utterance in self.attendance.unfinished():
             self.captioner.translate(utterance, self.subscribers.wanted, now)
         # Newest first: of a full queue the newest utterances get the places.
-        for utterance in self.utterances.last(most):
+        for utterance in self._recent(most):
             for lang in sorted(missing - utterance.captions.keys()):
                 self.captioner.backfill(utterance, lang, now)
         # A killed process had accepted these, so each caption has to end in some way.
@@ -452,6 +453,10 @@ class Room:
                 f"Only its speaker and moderators can {what} it.",
             )
 
+    def _recent(self, most: int) -> list[Utterance]:
+        """Return the last utterances that a newcomer is shown, newest first."""
+        return self.utterances.known_of(self.log.standing(most))
+
     def _abort(self, member: Member, now: float) -> None:
         """Cancel the member's utterances that have not ended."""
         for utterance in self.attendance.unfinished(member):
@@ -489,12 +494,3 @@ class Room:
             if self._announce_at is None:
                 self._announce_at = now + self.limits.presence_s
                 self._timer.at(self._announce_at)
-
-    def _show_finished(self, member: Member, new: dict[str, str], most: int, now: float) -> None:
-        """Send final captions in ``new`` languages, as far back as the member's outbox has room."""
-        found = self.snapshots.finished(new, most)
-        # By halves: each attempt encodes the events, which the next one need not do again.
-        while found and not member.outbox.fits(found):
-            del found[len(found) // 2 :]
-        for envelope in reversed(found):
-            member.outbox.push(envelope, now)

@@ -79,13 +79,13 @@ class Snapshots:
         )
         return _snapshot(utterance, lines, ref)
 
-    def finished(self, tags: dict[str, str], most: int) -> list[Envelope]:
-        """Return the final captions of the last ``most`` utterances, newest first.
+    def finished(self, tags: dict[str, str], utterances: Iterable[Utterance]) -> list[Envelope]:
+        """Return the final captions of some utterances, in their order.
 
         :param tags: a reader's tags, each with the language that serves it
         """
         found = []
-        for utterance in self._utterances.last(most):
+        for utterance in utterances:
             for tag, served in reversed(tags.items()):
                 caption = utterance.captions.get(served)
                 if caption is not None and caption.state is CaptionState.FINAL:

@@ -86,6 +86,10 @@ class Utterances:
             )
         return utterance
 
+    def known_of(self, ids: Iterable[str]) -> list[Utterance]:
+        """Return those of the utterances that are not forgotten."""
+        return [self.by_id[id] for id in ids if id in self.by_id]
+
     def parts(self, id: str) -> list[Utterance]:
         """Return the utterances that a client means by an id: a whole speech, or one part."""
         speech = self.speeches.get(id)

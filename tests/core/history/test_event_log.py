@@ -243,23 +243,35 @@ def test_shedding_drops_the_oldest_events() -> None:
 
 
 def conversation() -> EventLog:
-    """Return a log in which ``a`` and ``b`` end, and ``c`` is cancelled before it is said."""
+    """Return a log in which ``a`` to ``d`` are said, ``b`` is cancelled and ``c`` retracted.
+
+    ``e`` is cancelled before it is said.
+    """
     made = EventLog("e", Limits())
-    for ord, id in enumerate(("a", "b"), 1):
+    for ord, id in enumerate("abcd", 1):
         made.append(Source(seq=made.next(), id=id, rev=1, ord=ord, lang="en", text=id), 1.0)
     made.append(Settings(seq=made.next(), version=1), 1.0)
-    made.append(Cancelled(seq=made.next(), id="c", rev=1, was="queued"), 1.0)
-    for ord, id in enumerate(("a", "b"), 1):
-        made.append(Cancelled(seq=made.next(), id=id, rev=1, lang="de", was="running"), 2.0)
-        made.append(Retracted(seq=made.next(), id=id, ord=ord), 3.0)
+    made.append(Cancelled(seq=made.next(), id="e", rev=1, was="queued"), 1.0)
+    made.append(Cancelled(seq=made.next(), id="a", rev=1, lang="de", was="running"), 2.0)
+    made.append(Cancelled(seq=made.next(), id="b", rev=1, was="running"), 2.0)
+    made.append(Retracted(seq=made.next(), id="c", ord=3), 3.0)
     return made
 
 
-def test_the_last_utterances_come_with_all_that_was_decided_of_them_in_order() -> None:
-    assert [event.seq for event in conversation().last(1)] == [2, 7, 8]
-    assert [event.seq for event in conversation().last(2)] == [1, 2, 5, 6, 7, 8]
+def test_the_last_utterances_that_stand_come_with_all_that_was_decided_of_them_in_order() -> None:
+    assert [event.seq for event in conversation().last(1)] == [4]
+    assert [event.seq for event in conversation().last(2)] == [1, 2, 4, 7, 8]
     assert conversation().last(9) == conversation().last(2)
     assert conversation().last(0) == []
+
+
+def test_the_utterances_that_stand_are_counted_without_cancelled_and_retracted_ones() -> None:
+    assert [conversation().standing(most) for most in (0, 1, 2, 9)] == [
+        [],
+        ["d"],
+        ["d", "a"],
+        ["d", "a"],
+    ]
 
 
 def test_events_after_a_number_are_counted_for_a_language_or_for_everybody() -> None:

@@ -331,3 +331,17 @@ def test_the_others_are_told_when_a_member_has_gone(go: Callable[[Peer], None]) 
     assert peer.events() == []
     room.wait(1.0)
     assert one(Presence, peer.events()).members == 1
+
+
+def test_a_new_language_is_made_of_the_utterances_that_a_newcomer_is_shown() -> None:
+    room, peer = meeting("de", backfill=3)
+    for n in range(7):
+        peer.say(f"{n}", id=f"u{n}x")
+        room.finish_all()
+    peer.send("retract", id="u6x")
+    peer.send("cancel", id="u5x")
+    late = room.enter("fr", greeted=False)
+    shown = [source.text for source in only(Source, late.events())]
+    room.finish_all()
+    made = sorted(room.room.utterances.by_id[f.id].text for f in only(Final, late.events()))
+    assert made == shown == ["3", "4", "5"]

@@ -26,7 +26,9 @@ def test_captions_that_are_being_made_are_shown_as_the_view_has_them() -> None:
 
 
 def test_finished_captions_stand_newest_first_under_the_readers_tags() -> None:
-    found = three_utterances().room.snapshots.finished({"de-AT": "de", "de": "de"}, 2)
+    room = three_utterances().room
+    last = room.utterances.last(2)
+    found = room.snapshots.finished({"de-AT": "de", "de": "de"}, last)
     lines = [
         (shot.id, line.lang)
         for shot in (envelope.message for envelope in found)
