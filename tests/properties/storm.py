@@ -91,7 +91,7 @@ class Storm:
             *(self.write_all, self.deliver_all, self.receive_all, self.receive_all),
             *(self.begin, self.feed, self.finish, self.finish, self.fail),
             *(self.lose_message, self.crash, self.elect, self.elect, self.kill, self.start),
-            *(self.wait, self.gap, self.outage),
+            *(self.wait, self.gap, self.outage, self.lose_data),
         )
 
     def pick(self, n: int) -> int:
@@ -325,6 +325,14 @@ class Storm:
         if len(self.meeting.gateways) < 3:
             self.gateways += 1
             self.meeting.add_gateway(f"g{self.gateways}")
+
+    def lose_data(self) -> None:
+        """Let Redis lose its data, as a client comes to a gateway that has nothing of the room."""
+        if self.meeting.owner is not None:
+            self.gateways += len(self.meeting.gateways) < 4
+            name = f"g{self.gateways}" if len(self.meeting.gateways) < 4 else None
+            self.meeting.lose_data(name)
+            self.come()
 
     # --- engine and time
 

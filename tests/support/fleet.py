@@ -219,6 +219,23 @@ class FleetMeeting(Meeting):
                 self.deliver(other)
             other.replica.owned(name)
 
+    def lose_data(self, newcomer: str | None = None) -> None:
+        """Let Redis lose the log, and the owner write it again.
+
+        :param newcomer: a gateway that begins to follow the room in between
+        """
+        assert self.owner is not None
+        owner = self.gateways[self.owner]
+        while owner.feed:  # was published before
+            self.deliver(owner)
+        self.stream.clear()
+        if newcomer is not None:
+            self.add_gateway(newcomer)
+        for entry in owner.replica.entries(0):
+            self.stream.append(encode(entry))
+            for gateway in self.gateways.values():
+                gateway.feed.append(self.stream[-1])
+
     def kill(self, name: str) -> list[Peer]:
         """Kill a gateway and return its clients, whose sockets are lost."""
         gateway = self.gateways.pop(name)

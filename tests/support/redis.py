@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks.ports import free_port
+from gateway.server.fleet.lua_scripts import SINCE
 
 START_S = 10.0
 """Seconds that a server may take to answer."""
@@ -30,6 +31,7 @@ class RedisServer:
 
     def __enter__(self) -> RedisServer:
         self.start()
+        self.cli("SET", SINCE, "1")  # so that rooms are not left to gateways that come back
         return self
 
     def __exit__(self, *exc: object) -> None:

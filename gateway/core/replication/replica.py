@@ -361,18 +361,20 @@ class Replica:
         self._reached = reached
         self.subscribers.tell(Envelope(self.degraded or Degraded(partials="on")), None, now)
 
-    def end(self, code: CloseCode = CloseCode.ROOM_ENDED) -> None:
+    def end(
+        self, code: CloseCode = CloseCode.ROOM_ENDED, reason: str = "The room has ended."
+    ) -> None:
         """Close the sockets of all members: the room has ended, or cannot be followed (4000)."""
         self.ended, self.greeted = True, False
         for member in self.subscribers.members.values():
-            member.outbox.close(code, "The room has ended.")
+            member.outbox.close(code, reason)
 
     # --- inside -----------------------------------------------------------------------------------
 
     def _greet(self, message: Greeted, now: float) -> None:
         """Begin to follow the feed of an authority, in the state that it has."""
         if self.log.seq and message.epoch != self.log.epoch:
-            self.end()  # it has begun anew, and this replica has missed it
+            self.end(CloseCode.GOAWAY, MOVED)  # it has begun anew, and this replica has missed it
             return
         self.log.epoch, self.began = message.epoch, message.began
         # The same authority still has what was asked before; another one never saw it.
@@ -441,11 +443,15 @@ class Replica:
         """Deliver a durable event, once and in its order."""
         event, log = message.event, self.log
         assert event.seq is not None, "a durable event has a number"
+        if not log.epoch:
+            log.epoch, self.began = message.epoch, message.began
+        log.seq = log.seq or event.seq - 1  # the log may have dropped its oldest events
+        if message.epoch != log.epoch:  # Redis has lost the log, and this gateway came too late
+            self.end(CloseCode.GOAWAY, MOVED)
+            return
         # It came with the log that this replica has read since.
         if event.seq <= log.seq:
             return
-        if not log.epoch:
-            log.epoch, self.began = message.epoch, message.began
         if isinstance(event, Retracted):
             log.erase(event.ord)
         if isinstance(event, Edited) and message.lang is None:

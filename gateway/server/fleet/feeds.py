@@ -251,12 +251,16 @@ class Feeds:
     async def _reload(self, room: RoomFeed) -> None:
         """Read what was missed, then go on with what was held back."""
         while self.rooms.get(room.name) is room:
+            before = len(room.held or ())
             try:
                 await self.fill(room)
             except AWAY as exc:
                 self._connection.failed(exc)
                 await asyncio.sleep(RETRY_S)
             else:
+                # An event is in the log before it is published, unless Redis has lost it since.
+                held = enumerate(room.held or ())
+                room.held = [one for n, one in held if n >= before or one[1] <= room.seq]
                 room.behind.clear()
                 room.listener.gap()
                 self._hand_over(room)

@@ -6,6 +6,7 @@ room, or in which order (`gateway.server.fleet.writer`).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -80,18 +81,27 @@ class Leases:
         self._lapsed = lapsed
 
     async def acquire(self, name: str) -> bool:
-        """Take a followed room if no gateway owns it; return whether this gateway owns it now."""
-        if name not in self.rooms:
+        """Take a followed room if no gateway owns it; return whether this gateway owns it now.
+
+        After Redis was away, wait until the gateways that had the room would have taken it.
+        """
+        while name not in self.rooms:
             room = self._feeds.rooms[name]
             try:
-                fence, last = await self._take(room, room.fence, "")
+                fence, last, wait = await self._take(
+                    room, room.fence, "" if room.seq else "unknown"
+                )
             except AWAY as exc:
                 self._connection.failed(exc)
                 return False
             if fence:
                 owned = self.rooms[name] = OwnedRoom(name, fence, "")
                 self._own(owned, room, fence, last)
-        return name in self.rooms
+            elif not wait:
+                return False
+            else:
+                await asyncio.sleep(wait / 1000)
+        return True
 
     async def recover(self, owned: OwnedRoom) -> None:
         """Take a room again whose lease ran out, unless another gateway had it meanwhile.
@@ -99,7 +109,7 @@ class Leases:
         Raises `AWAY`.
         """
         room = self._feeds.rooms[owned.name]
-        fence, last = await self._take(room, owned.fence, "again")
+        fence, last, _ = await self._take(room, owned.fence, "again")
         if fence:
             self._own(owned, room, fence, last)
         else:
@@ -117,6 +127,7 @@ class Leases:
 
         The function takes its answers from the front of a list.
         """
+        commands.append(("EVAL", lua_scripts.PRESENT, 1, lua_scripts.SINCE, LEASE_MS))
         owned = [(room, room.value) for room in self.rooms.values()]
         others = [room for room in self._feeds.rooms.values() if room.name not in self.rooms]
         if owned:
@@ -128,6 +139,7 @@ class Leases:
             commands.append(("MGET", *(lua_scripts.lease(room.name) for room in others)))
 
         def read(answers: list[Any]) -> None:
+            answers.pop(0)
             for (room, value), word in zip(owned, answers.pop(0) if owned else (), strict=True):
                 if room.value == value and self.rooms.get(room.name) is room:
                     self._renewed(room, word)
@@ -162,22 +174,19 @@ class Leases:
             if gateway is None or fence >= followed.fence:
                 followed.set_owner(gateway, fence)
 
-    async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int]:
-        """Run `lua_scripts.ACQUIRE`; return the fence and the number of the last logged event."""
+    async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int, int]:
+        """Run `lua_scripts.ACQUIRE`; return what it does."""
         name = room.name
+        keys = (lua_scripts.lease(name), lua_scripts.fence(name), lua_scripts.log(name))
         found: Any = self._connection.redis.eval(
             lua_scripts.ACQUIRE,
-            4,
-            *(
-                lua_scripts.lease(name),
-                lua_scripts.fence(name),
-                lua_scripts.log(name),
-                lua_scripts.feed(name),
-            ),
+            5,
+            *(*keys, lua_scripts.feed(name), lua_scripts.SINCE),
             *(self._id, str(known), str(LEASE_MS), word, str(self._kept_ms)),
+            str(lua_scripts.RETURN_MS),
         )
-        fence, last, _ = await found
+        fence, last, wait = await found
         # The owner of before may have written more than this gateway was told.
         if fence and last > room.seq:
             await self._feeds.fill(room)
-        return fence, last
+        return fence, last, wait

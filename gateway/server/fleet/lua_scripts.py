@@ -6,7 +6,8 @@ it, to write an event, to give the room back. Must not know: connections, what a
 The lease of a room is a key with the value ``gateway fence``. Redis measures its life, so the
 clocks of gateways do not matter. The fence is a number that grows with every owner. A gateway that
 was stopped past its lease cannot write: the script compares the value of the lease first (Martin
-Kleppmann, "How to do distributed locking", 2016).
+Kleppmann, "How to do distributed locking", 2016). A fence is at least the time of Redis in
+milliseconds, so it also grows if Redis has lost the fences before.
 
 Scripts are sent as text each time. Redis caches them by their hash, and a restart of Redis needs no
 care.
@@ -83,23 +84,51 @@ Keys: `VERSION`, sign of life. Arguments: version, milliseconds that both are ke
 version of the fleet.
 """
 
+SINCE: Final = f"{PREFIX}:since"
+"""Key of the time since which gateways have renewed something in Redis without a break. It is new
+after Redis was away, has lost its data, or had no gateways."""
+
+RETURN_MS: Final = 1_000
+"""Milliseconds after `SINCE` in which a gateway takes only rooms that it had before: it alone has
+events of them that are not written. For as long again, a room that Redis does not know is left to
+the gateways that have its log."""
+
+PRESENT: Final = """
+if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 0 then
+  local time = redis.call('TIME')
+  redis.call('SET', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), 'PX', ARGV[1])
+end
+"""
+"""Keep `SINCE`, or begin to count. Key: `SINCE`. Argument: milliseconds that it is kept."""
+
 ACQUIRE: Final = """
-local held = redis.call('GET', KEYS[1])
-if held then return {0, 0, held} end
+if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 0, 0} end
+local known = tonumber(ARGV[2])
 local fence = tonumber(redis.call('GET', KEYS[2]) or '0')
-if ARGV[4] == 'again' and fence > tonumber(ARGV[2]) then return {0, 0, ''} end
-fence = math.max(fence, tonumber(ARGV[2])) + 1
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if ARGV[4] == 'again' then
+  if fence > known then return {0, 0, 0} end
+else
+  local grace = tonumber(ARGV[6])
+  if fence == 0 and ARGV[4] == 'unknown' then grace = 2 * grace end
+  local left = (tonumber(redis.call('GET', KEYS[5]) or now)) + grace - now
+  if left > 0 then return {0, 0, math.min(left, grace)} end
+end
+fence = math.max(fence + 1, known + 1, now)
 redis.call('SET', KEYS[2], fence, 'PX', ARGV[5])
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence, 'PX', ARGV[3])
 local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
 redis.call('PUBLISH', KEYS[4], cmsgpack.pack({fence, -1, ARGV[1]}))
-return {fence, tonumber(last[2] or '0'), ''}
+return {fence, tonumber(last[2] or '0'), 0}
 """
 """Take a room that nobody holds, and tell its followers.
 
-Keys: lease, fence, log, feed. Arguments: gateway, newest fence that it knows, milliseconds of the
-lease, ``again`` to refuse if another gateway held the room since, milliseconds to keep the fence.
-Returns the new fence, or 0 if it was refused; the number of the last event of the log; the holder.
+Keys: lease, fence, log, feed, `SINCE`. Arguments: gateway, newest fence that it knows, milliseconds
+of the lease, ``again`` if the gateway had the room (it is refused if another one held it since) or
+``unknown`` if it has nothing of the room's log, milliseconds to keep the fence, `RETURN_MS`.
+Returns the new fence, or 0 if it was refused; the number of the last event of the log; the
+milliseconds after which to ask again, or 0 if another gateway holds the room.
 """
 
 APPEND: Final = """

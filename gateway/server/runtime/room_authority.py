@@ -47,9 +47,6 @@ WAIT_S = 5.0
 """Seconds that a socket waits for an authority of its room: longer than a lease."""
 POLL_S = 0.02
 """Seconds between two looks at a room that is being taken or ended."""
-RETURN_S = 1.0
-"""Seconds after Redis was away in which a gateway takes only rooms that it had before: it alone has
-events of them that are not written."""
 IDLE_S = 30.0
 """Seconds that a replica without members is kept, for sockets that come back."""
 FULL = 1_000
@@ -71,9 +68,7 @@ class FleetRooms:
         self._tasks = BackgroundTasks(log, "a room could not be taken")
         self._draining = False
         self._dropped = 0
-        self._cut_off = False
         self._shares_key = False
-        self._returned = -RETURN_S  # time at which the link was there again
 
     def __repr__(self) -> str:
         return f"<FleetRooms: {len(self.authorities)} owned, {len(self.replicas)} followed>"
@@ -186,9 +181,6 @@ class FleetRooms:
         """Note that the other gateways can be reached, or not."""
         for replica in self.replicas.values():
             replica.reach(up, self._hub.now())
-        if up and self._cut_off:
-            self._returned = self._hub.now()
-        self._cut_off = not up
         if up:
             self._resume_feeds()
             if self._shares_key:  # Redis was away at the start, or has lost its data
@@ -330,7 +322,6 @@ class FleetRooms:
         """Take a room if no gateway owns it, and become its authority."""
         try:
             replica = self.replicas[name]
-            await asyncio.sleep(self._returned + RETURN_S - self._hub.now())
             if replica.owner is not None or not await self.link.acquire(name):
                 return
             try:
@@ -338,9 +329,10 @@ class FleetRooms:
             except ClientFault:  # the link is gone again
                 self.link.release(name)
                 return
-            if not self.link.owns(name):
-                return
-            self._open(replica)
+            if self._draining:  # another gateway is to have it
+                self.link.release(name)
+            elif self.link.owns(name):
+                self._open(replica)
         finally:
             self._taking.discard(name)
             early = self._early.pop(name, [])

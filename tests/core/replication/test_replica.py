@@ -278,16 +278,6 @@ def test_the_end_of_a_room_closes_the_sockets_of_all_gateways() -> None:
     assert not room.gateways["g1"].inbox
 
 
-def test_a_replica_that_missed_the_end_of_its_room_ends_with_the_next_one() -> None:
-    room = fleet()
-    peer = room.enter("de", gateway="g2")
-    peer.say("good", id="x")
-    room.gateways["g2"].replica.log.epoch = "before"
-    room.gateways["g2"].replica.introduce()
-    room.act()
-    assert peer.session.outbox.closing is CloseCode.ROOM_ENDED
-
-
 def test_what_a_tenant_has_in_flight_ends_with_the_socket() -> None:
     room = fleet()
     speaker = room.enter("de", gateway="g2")

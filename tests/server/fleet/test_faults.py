@@ -7,11 +7,13 @@ import logging
 from typing import Any
 
 import pytest
+from redis import Redis
 from redis.exceptions import ResponseError
 
 from gateway.errors import ClientFault, ErrorCode
+from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import RedisConnection, reason
-from gateway.server.fleet.feeds import Feeds
+from gateway.server.fleet.feeds import Feeds, pack
 from tests.server.fleet.links import ROOM, Follower, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer
@@ -101,6 +103,59 @@ async def test_a_new_owner_writes_the_log_again_if_redis_has_lost_it(
     heir.write(4)
     await until(lambda: follower.numbers == [1, 2, 3, 4])
     assert [number for number, _ in await heir.link.read(ROOM)] == [1, 2, 3, 4]
+
+
+async def test_a_room_that_redis_has_lost_is_left_to_the_gateways_that_have_its_log(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, heir, newcomer = [await links.join(redis) for _ in range(3)]
+    await owner.follow()
+    follower = await heir.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1, 2, 3)
+    await until(lambda: follower.numbers == [1, 2, 3])
+    before = int(redis.cli("GET", lua_scripts.fence(ROOM)))
+    await links.kill(owner)
+    redis.cli("FLUSHALL")
+    empty = await newcomer.follow()
+    taken = await asyncio.gather(newcomer.link.acquire(ROOM), heir.link.acquire(ROOM))
+    assert list(taken) == [False, True]
+    assert int(redis.cli("GET", lua_scripts.fence(ROOM))) > before
+    await until(lambda: empty.numbers == [1, 2, 3])
+
+
+async def test_an_owner_gets_its_room_back_before_anybody_else_when_redis_has_lost_its_data(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, newcomer = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1)
+    await until(lambda: not owner.link.unwritten(ROOM))
+    redis.cli("FLUSHALL")
+    empty = await newcomer.follow()
+    assert not await newcomer.link.acquire(ROOM)
+    await until(lambda: empty.numbers == [1])
+    assert owner.lost == [] and owner.link.owns(ROOM)
+
+
+async def test_an_event_that_redis_has_lost_is_not_looked_for_again_and_again(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    there = await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    publish = Redis.from_url(redis.url).publish
+    publish(lua_scripts.feed(ROOM), pack((1, 51, b"51 of a log that is gone")))
+    owner.write(1, 2)
+    await until(lambda: there.numbers == [1, 2])
+    gaps = there.gaps
+    for _ in range(3):
+        reader.link.broadcast(b"")
+        await until(lambda: bool(reader.broadcasts))
+        reader.broadcasts.clear()
+    assert there.gaps == gaps == 1
 
 
 async def test_a_frozen_redis_counts_as_away_and_goes_on(redis: RedisServer, links: Links) -> None:

@@ -1,0 +1,48 @@
+"""Replicas of a room whose log is another one than theirs, or begins later."""
+
+from __future__ import annotations
+
+from gateway.core.history.event_log import EventLog
+from gateway.errors import CloseCode
+from tests.support.fleet import FleetMeeting
+
+
+def fleet() -> FleetMeeting:
+    return FleetMeeting()
+
+
+def test_clients_come_back_to_a_new_replica_if_the_room_has_begun_anew_without_the_old_one() -> (
+    None
+):
+    room = fleet()
+    peer = room.enter("de", gateway="g2")
+    peer.say("good", id="x")
+    room.gateways["g2"].replica.log.epoch = "before"
+    room.gateways["g2"].replica.introduce()
+    room.act()
+    assert peer.session.outbox.closing is CloseCode.GOAWAY
+
+
+def test_an_event_of_another_log_is_not_shown_and_its_readers_come_back() -> None:
+    room = fleet()
+    peer = room.enter("de", gateway="g2")
+    peer.say("good", id="x")
+    replica = room.gateways["g2"].replica
+    before = replica.log.seq
+    replica.log.epoch = "before"
+    peer.say("night", id="y")
+    assert peer.session.outbox.closing is CloseCode.GOAWAY
+    assert replica.log.seq == before and replica.ended
+
+
+def test_a_log_without_its_oldest_events_can_be_followed_from_its_first_one() -> None:
+    room = fleet()
+    room.enter("de", gateway="g2").say("good", id="x")
+    room.finish_all()
+    first, *rest = room.entries()
+    newcomer = room.add_gateway("g4").replica
+    newcomer.log = EventLog("", room.limits, began=room.now)
+    for entry in rest:
+        newcomer.feed(entry, room.now)
+    assert newcomer.log.seq == room.entries()[-1].event.seq
+    assert newcomer.log.oldest == 2
