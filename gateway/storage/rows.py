@@ -46,6 +46,7 @@ MIGRATIONS = (
         """,
     ),
     ("CREATE TABLE keys (name TEXT PRIMARY KEY, key BLOB NOT NULL) STRICT",),
+    ("ALTER TABLE events ADD COLUMN author TEXT",),  # of a `source`: the session that has said it
 )
 """Statements that lead from each version of the schema to the next, see `DatabaseFile`."""
 
@@ -87,14 +88,15 @@ def restored(
     """Return the log of some rows, and the number of rows that it leaves out.
 
     :param epoch: epoch of the log
-    :param rows: ``(seq, at, body)``, newest first
+    :param rows: ``(seq, at, body, author)``, newest first
     :param began: start of the room, in seconds of the clock of logs
     :param now: present time of that clock
     """
     entries: list[LogEntry] = []
+    authors: dict[int, str] = {}
     # A log has no gaps. So it begins behind the newest event that is missing or that this version
     # of the gateway cannot read.
-    for seq, at, body in rows:
+    for seq, at, body, author in rows:
         try:
             event = _event(body)
         except msgspec.MsgspecError:
@@ -103,10 +105,12 @@ def restored(
         if event.seq != seq or seq != rows[0][0] - len(entries):
             break
         entries.append(LogEntry(event, at))
+        if author is not None:
+            authors[seq] = author
     if entries:
         began = min(began, now - entries[0].at)  # the wall clock may have been set back
     log = EventLog(epoch, limits, began=began)
-    log.restore(reversed(entries))
+    log.restore(reversed(entries), authors)
     # Numbers continue behind the newest row even if it cannot be read: no number is used twice.
     if rows:
         log.seq = rows[0][0]

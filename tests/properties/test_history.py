@@ -20,7 +20,7 @@ MANY = Limits(log=LIMITS.log)
 def restored(world: World) -> Room:
     """Return the room in another process, restored from the log."""
     log = EventLog("another", MANY, began=NOW)
-    log.restore(world.room.log.entries())
+    log.restore(world.room.log.entries(), world.room.log.authors)
     meeting = world.meeting
     return Room(
         "again",

@@ -177,7 +177,7 @@ def test_the_count_does_not_drift_whenever_events_are_encoded_erased_and_dropped
         assert log.bytes == sum(log._costs) <= bound
         assert len(log._costs) == len(log)
     again = EventLog("e", Limits(log_bytes=bound))
-    again.restore(log.entries())
+    again.restore(log.entries(), log.authors)
     assert again.bytes == log.bytes
     encode(log.since(log.oldest - 1) or ())
     assert taken(log) <= log.bytes + LOG_BYTES

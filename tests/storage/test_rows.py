@@ -104,3 +104,12 @@ def test_an_empty_log_is_restored_without_a_number() -> None:
 def test_a_fault_of_a_store_carries_its_hint() -> None:
     fault = StoreFault("The disk is full.", "Free some space.")
     assert (str(fault), fault.hint) == ("The disk is full.", "Free some space.")
+
+
+async def test_it_is_kept_which_session_has_said_what(disk: Disk) -> None:
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        log.authors[1] = "ada"
+        disk.say(log)
+    async with disk.open() as store:
+        assert (await store.claim("meeting")).log.authors == {1: "ada"}

@@ -126,10 +126,12 @@ class Ingest:
     def _repeats_restored(self, member: Member, say: Say, text: str, now: float) -> bool:
         """Acknowledge a repetition of what an earlier process accepted; tell whether it is one.
 
-        A client that got no answer says its utterance again. The author is unknown after a restart.
+        A client that got no answer says its utterance again. Older releases have kept no authors.
         """
         known = self._utterances.by_id.get(say.id or "")
-        if known is None or known.author or say.rev not in (None, known.rev):
+        if known is None or known.author not in ("", member.id):
+            return False
+        if say.rev not in (None, known.rev):
             return False
         if (text, say.final) != (known.text, known.final):
             return False

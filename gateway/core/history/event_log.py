@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import islice
 from operator import attrgetter
 from sys import getsizeof
@@ -42,6 +42,8 @@ Durable = Source | Final | Failed | Cancelled | Edited | Retracted | Settings
 ENTRY_BYTES = 144
 """Bytes that a log takes for an event beside the event itself: its `LogEntry`, its cost, and its
 places in three lists."""
+AUTHOR_BYTES = 104
+"""Bytes of an entry in a dictionary, in the worst moment of its growth."""
 SMALL = 256
 """Largest integer of which CPython keeps a single object."""
 
@@ -69,6 +71,8 @@ class EventLog:
     ``settings``   settings of the room before the oldest event, if there were any
     ``bytes``      memory that the events take
     ``originals``  numbers of the events that corrected an original and not a caption
+    ``authors``    sessions that have said something, by the number of its ``source``; other clients
+                   are not told them
 
     :param began: time at which the log began, in seconds of the clock that `append` is told
     """
@@ -78,6 +82,7 @@ class EventLog:
         "_entries",
         "_limits",
         "_seqs",
+        "authors",
         "began",
         "before",
         "bytes",
@@ -100,6 +105,7 @@ class EventLog:
             str | None, array[int]
         ] = {}  # by `concerns`; the first of them may be dropped already
         self.originals: set[int] = set()
+        self.authors: dict[int, str] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -128,7 +134,7 @@ class EventLog:
         assert event.seq == self.seq, "an event was numbered and not appended"
         self._keep(LogEntry(event, now - self.began))
 
-    def restore(self, entries: Iterable[LogEntry]) -> None:
+    def restore(self, entries: Iterable[LogEntry], authors: Mapping[int, str]) -> None:
         """Begin with the events of an earlier process, in order and without holes."""
         assert self.seq == 0, "a log that has begun is not restored"
         spoken: dict[int, str] = {}
@@ -141,6 +147,8 @@ class EventLog:
             elif isinstance(event, Edited) and event.by == "human":
                 if event.lang == spoken.get(event.ord):
                     self.originals.add(event.seq)
+            if event.seq in authors:
+                self.authors[event.seq] = authors[event.seq]
             self._keep(entry)
 
     def since(self, seq: int, most: int | None = None) -> list[Durable] | None:
@@ -217,8 +225,8 @@ class EventLog:
         for n, (event, at) in enumerate(reversed(self._entries), 1):
             if _text_of(event) == ord:
                 bare = erased(event)
-                self.bytes += cost(bare) - self._costs[-n]
-                self._entries[-n], self._costs[-n] = LogEntry(bare, at), cost(bare)
+                self.bytes += self._cost(bare) - self._costs[-n]
+                self._entries[-n], self._costs[-n] = LogEntry(bare, at), self._cost(bare)
                 if isinstance(event, Source):
                     return  # no event of the utterance is older
 
@@ -234,11 +242,15 @@ class EventLog:
         if concerns not in self._seqs:
             self._seqs[concerns] = array("q")
         self._seqs[concerns].append(event.seq)
-        self._costs.append(cost(event))
+        self._costs.append(self._cost(event))
         self.bytes += self._costs[-1]
         # After the append, so that one large event drops as many as it needs.
         while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
             self._pop()
+
+    def _cost(self, event: Durable) -> int:
+        author = self.authors.get(event.seq or 0)
+        return cost(event) + (0 if author is None else AUTHOR_BYTES + memory(author))
 
     def _pop(self) -> None:
         event = self._entries.popleft().event
@@ -252,6 +264,7 @@ class EventLog:
             if not seqs:
                 del self._seqs[lang]
         self.originals.discard(event.seq or 0)
+        self.authors.pop(event.seq or 0, None)
 
 
 def _text_of(event: Durable) -> int | None:

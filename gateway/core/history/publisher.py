@@ -62,6 +62,7 @@ class Publisher:
             **stated(utterance.statement, Source),
         )
         utterance.seq = utterance.seq or event.seq
+        self._log.authors[event.seq] = utterance.author
         self._publish(event, None, now)
 
     def final(

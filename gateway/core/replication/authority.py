@@ -83,7 +83,9 @@ class Feed:
         frames = Frames.of(envelope, self.codecs)
         # First: a delta that follows belongs to another translation, and starts with a `reset`.
         self._growing.end(envelope.message)  # type: ignore[arg-type]
-        decided = Decided(frames, lang, log.epoch, self.began, now - log.began)
+        author = log.authors.get(log.seq)
+        at = now - log.began
+        decided = Decided(frames, lang, log.epoch, self.began, at, author=author)
         if reply is not None:
             decided = replace(decided, member=reply.member.id, ref=reply.ref, tag=reply.tag)
         self._emit(decided)

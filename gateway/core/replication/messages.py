@@ -87,6 +87,7 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, dict=True, tag="deci
     ``epoch``   epoch of the log, and ``began`` its begin, in seconds since 1970
     ``at``      seconds between the begin of the log and the event
     ``member``  the member whose request it answers, with its ``ref``, under the language ``tag``
+    ``author``  the session that has said it, if it is a ``source``
     """
 
     frames: Frames
@@ -97,6 +98,7 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, dict=True, tag="deci
     member: str | None = None
     ref: str | None = None
     tag: str | None = None
+    author: str | None = None
 
     @cached_property
     def event(self) -> Durable:

@@ -456,6 +456,8 @@ class Replica:
             log.erase(event.ord)
         if isinstance(event, Edited) and message.lang is None:
             log.originals.add(event.seq)
+        if message.author is not None:
+            log.authors[event.seq] = message.author
         log.next()
         log.append(event, log.began + message.at)
         # Recognisers of this gateway are told names and terms too.

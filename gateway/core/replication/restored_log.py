@@ -16,7 +16,7 @@ from gateway.protocol.codec import Envelope
 def copied_log(log: EventLog, limits: Limits, now: float) -> EventLog:
     """Return a log of the same events, which can be changed. An empty one begins now."""
     copy = EventLog(log.epoch, limits, began=log.began if log.seq else now)
-    copy.restore(log.entries())
+    copy.restore(log.entries(), log.authors)
     copy.seq = log.seq  # even if none of its events are left
     return copy
 
@@ -27,7 +27,14 @@ def as_written(log: EventLog, entries: Iterable[LogEntry], began: float) -> list
     :param began: begin of the log, in seconds since 1970
     """
     return [
-        Decided(Frames.of(Envelope(event)), log.concerns(event), log.epoch, began, at)
+        Decided(
+            Frames.of(Envelope(event)),
+            log.concerns(event),
+            log.epoch,
+            began,
+            at,
+            author=log.authors.get(event.seq or 0),
+        )
         for event, at in entries
     ]
 
@@ -45,11 +52,14 @@ def restored_log(entries: Sequence[Decided], limits: Limits, now: float, wall: f
         return EventLog("", limits, began=now)
     last = entries[-1]
     kept: list[LogEntry] = []
+    authors: dict[int, str] = {}
     for entry in reversed(entries):
         if entry.epoch != last.epoch or entry.event.seq != (last.event.seq or 0) - len(kept):
             break
         kept.append(LogEntry(entry.event, entry.at))
+        if entry.author is not None:
+            authors[entry.event.seq or 0] = entry.author
     # The clocks of two machines may differ, and no event is in the future.
     log = EventLog(last.epoch, limits, began=now - max(wall - last.began, last.at))
-    log.restore(reversed(kept))
+    log.restore(reversed(kept), authors)
     return log

@@ -28,16 +28,13 @@ from gateway.text import languages
 
 
 def utterances(log: EventLog, options: StreamingOptions) -> Iterator[Utterance]:
-    """Return the complete utterances of a log, in the order in which they began.
-
-    They have no author, so that only moderators can correct them.
-    """
+    """Return the complete utterances of a log, in the order in which they began."""
     made: dict[str, Utterance] = {}
     early: dict[str, set[str]] = {}  # languages cancelled before the utterance was complete
     for event, at in log.entries():
         now = log.began + at
         if isinstance(event, Source):
-            made[event.id] = _restored(event, now)
+            made[event.id] = _restored(event, log.authors.get(event.seq, ""), now)
             # A language can be cancelled while the utterance still grows.
             for lang in early.pop(event.id, ()):
                 _new_caption(made[event.id], lang, options).cancel()
@@ -110,8 +107,8 @@ def _set(context: TranslationContext, event: Settings) -> None:
     context.change(event)
 
 
-def _restored(event: Source, now: float) -> Utterance:
-    utterance = Utterance(event.id, event.ord, "", now)
+def _restored(event: Source, author: str, now: float) -> Utterance:
+    utterance = Utterance(event.id, event.ord, author, now)
     utterance.seq, utterance.rev, utterance.turn = event.seq, event.rev, 1
     utterance.lang, utterance.text, utterance.final = event.lang, event.text, True
     utterance.statement = Statement(**stated(event, Statement))

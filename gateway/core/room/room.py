@@ -445,7 +445,7 @@ class Room:
     # --- inside -----------------------------------------------------------------------------------
 
     def _check_owner(self, member: Member, utterance: Utterance, what: str) -> None:
-        # After a restart utterances have no author, so that no speaker can claim one.
+        # An older release has kept no authors: nobody can claim such an utterance after a restart.
         if member.role is not Role.MODERATE and utterance.author != member.id:
             raise ClientFault(
                 ErrorCode.FORBIDDEN,

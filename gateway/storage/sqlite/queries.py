@@ -95,9 +95,10 @@ async def forget(db: aiosqlite.Connection, name: str) -> bool:
 
 
 async def events(db: aiosqlite.Connection, room: int, most: int) -> list[Sequence[Any]]:
-    """Return ``(seq, at, body)`` of the newest ``most`` events of a room, newest first."""
+    """Return rows for `tables.restored` of the newest ``most`` events of a room."""
     rows = await db.execute_fetchall(
-        "SELECT seq, at, body FROM events WHERE room = ? ORDER BY seq DESC LIMIT ?", (room, most)
+        "SELECT seq, at, body, author FROM events WHERE room = ? ORDER BY seq DESC LIMIT ?",
+        (room, most),
     )
     return list(rows)
 
@@ -107,9 +108,11 @@ async def write(
 ) -> None:
     """Insert events, erase withdrawn text, delete events that left the logs, update the rooms."""
     await db.executemany(
-        "INSERT INTO events (room, seq, at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO events (room, seq, at, body, author) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
         (  # a generator, so that the rows are encoded in the thread of the connection
-            (one.room.id, entry.event.seq, entry.at, tables.body(entry.event))
+            (one.room.id, seq := entry.event.seq, entry.at, tables.body(entry.event))
+            + (one.room.log.authors.get(seq or 0),)
             for one in writes
             for entry in one.entries
         ),

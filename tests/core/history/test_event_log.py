@@ -164,7 +164,7 @@ def test_entries_are_those_after_a_number_that_are_still_there() -> None:
 def test_a_restored_log_goes_on_where_the_other_ended() -> None:
     old = log(5, Limits(log=3))
     new = EventLog("e", Limits())
-    new.restore(old.entries())
+    new.restore(old.entries(), {})
     assert new.since(2) == old.since(2)
     assert new.since(1) is None
     assert new.next() == 6
@@ -172,7 +172,7 @@ def test_a_restored_log_goes_on_where_the_other_ended() -> None:
 
 def test_a_log_that_has_begun_is_not_restored() -> None:
     with pytest.raises(AssertionError):
-        log(1).restore(())
+        log(1).restore((), {})
 
 
 def test_an_erased_utterance_leaves_its_events_without_their_text() -> None:
@@ -223,7 +223,7 @@ def test_a_log_knows_which_of_its_edits_corrected_an_original() -> None:
         made.append(edit, 3.0)
     assert made.originals == set()  # the publisher notes them, not `append`
     again = EventLog("e", Limits(log=4))
-    again.restore(made.entries())
+    again.restore(made.entries(), {})
     assert again.originals == {3}
     for _ in range(3):
         again.append(Retracted(seq=again.next(), id="u1", ord=1), 4.0)

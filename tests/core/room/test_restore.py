@@ -12,7 +12,7 @@ from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.utterances.caption_state import CaptionState
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
-from gateway.protocol.messages import Ack, Cancelled, Final, Retracted, Settings, Source
+from gateway.protocol.messages import Ack, Cancelled, Edited, Final, Retracted, Settings, Source
 from tests.support.history import History
 from tests.support.meeting import EAGER, NOW, Meeting, Peer, assert_error, meeting, names, one, only
 
@@ -20,7 +20,7 @@ from tests.support.meeting import EAGER, NOW, Meeting, Peer, assert_error, meeti
 def again(room: Meeting, limits: Limits | None = None) -> Meeting:
     """Return a meeting in another process, with the events of the log."""
     log = EventLog("another", limits if limits is not None else Limits(), began=NOW - 500)
-    log.restore(room.room.log.entries())
+    log.restore(room.room.log.entries(), room.room.log.authors)
     return Meeting(log=log, limits=limits)
 
 
@@ -158,10 +158,28 @@ def test_settings_are_those_of_the_last_version() -> None:
     )
 
 
-def test_only_moderators_correct_a_restored_utterance() -> None:
+def test_a_speaker_who_comes_back_to_a_restored_room_owns_what_it_has_said() -> None:
+    room, peer = conversation()
+    restored = again(room)
+    speaker = restored.enter("de", id=peer.session.id)
+    assert one(Edited, speaker.send("edit", id="final", lang="de", text="x")).text == "x"
+    assert names(speaker.send("retract", id="edited")) == ["retracted"]
+    assert_error(speaker.say("more", id="final"), ErrorCode.STALE)
+
+
+def test_an_utterance_whose_speaker_an_older_release_has_not_kept_is_acknowledged() -> None:
+    room, peer = conversation()
+    room.room.log.authors.clear()
+    restored = again(room)
+    speaker = restored.enter("de", id=peer.session.id)
+    assert one(Ack, speaker.say("final", id="final")).id == "final"
+    assert_error(speaker.send("retract", id="final"), ErrorCode.FORBIDDEN)
+
+
+def test_only_its_speaker_and_moderators_correct_a_restored_utterance() -> None:
     room, _ = conversation()
     restored = again(room)
-    speaker = restored.enter("de")
+    speaker = restored.enter("de", id="another")
     speaker.events()
     assert_error(speaker.send("edit", id="final", lang="de", text="x"), ErrorCode.FORBIDDEN)
     assert_error(speaker.say("more", id="final"), ErrorCode.STALE)
@@ -226,7 +244,7 @@ def test_a_room_can_always_be_restored_whatever_its_ids_were_used_for() -> None:
     # The beginning of a log may lack the events that explain the rest.
     for first in range(source.seq):
         log = EventLog("another", room.limits)
-        log.restore(room.room.log.entries(first))
+        log.restore(room.room.log.entries(first), room.room.log.authors)
         assert Meeting(log=log).room.snapshots.snapshot("x").lines[0].text == "[de] two"
 
 
@@ -289,7 +307,7 @@ def test_an_utterance_that_was_retracted_after_a_crash_is_not_translated() -> No
     room = Meeting()
     room.enter("de").say("good", id="x")
     log = EventLog("epoch", room.limits)
-    log.restore(room.room.log.entries())
+    log.restore(room.room.log.entries(), room.room.log.authors)
     log.before = StreamPosition(log.epoch, log.seq)
     after = Meeting(log=log)
     after.enter(role=Role.MODERATE).send("retract", id="x")

@@ -420,7 +420,7 @@ def test_a_corrected_original_that_is_taken_back_is_not_translated() -> None:
 def test_moderators_correct_and_retract_utterances_of_a_restored_room() -> None:
     room, peer = ended("de")
     again = Meeting(log=room.room.log)
-    assert_error(again.enter("de").send("retract", id="x"), ErrorCode.FORBIDDEN)
+    assert_error(again.enter("de", id="another").send("retract", id="x"), ErrorCode.FORBIDDEN)
     moderator = again.enter("de", role=Role.MODERATE)
     assert_error(moderator.say("more", id="x"), ErrorCode.STALE)
     assert one(Edited, moderator.send("edit", id="x", lang="de", text="hallo")).seq == 3

@@ -69,7 +69,7 @@ async def test_a_schema_of_a_newer_gateway_is_refused(disk: Disk) -> None:
     async with disk.open():
         pass
     disk.sql("PRAGMA user_version = 9")
-    assert "it has schema 9, and this one knows 2" in str(await refusal(disk))
+    assert "it has schema 9, and this one knows 3" in str(await refusal(disk))
 
 
 async def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_an_older_schema_is_migrated_with_its_content(
     async with disk.open() as store:
         assert texts((await store.claim("meeting")).log) == ["good morning"]
     assert disk.sql("SELECT colour FROM rooms") == [(None,)]
-    assert disk.sql("PRAGMA user_version") == [(3,)]
+    assert disk.sql("PRAGMA user_version") == [(4,)]
 
 
 async def test_an_old_version_of_sqlite_is_refused(
