@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from tests.server.access.credentials import FILE, MODERATOR, SPEAKER, bearer
+from tests.server.access.credentials import BOTH, FILE, MODERATOR, RSA, SPEAKER, bearer, signed
 from tests.server.started import SCRIPTED, Process, gateway
+from tests.support.receiver import Receiver
 from tests.support.talk import Talk
 
 CANARY = "canary-7261"
@@ -67,6 +70,41 @@ async def meet(process: Process) -> list[str]:
     return secrets
 
 
+async def come_from_the_issuer(process: Process) -> list[str]:
+    """Present tokens of the issuer, correct and wrong ones; return those that are valid."""
+    http = f"http://127.0.0.1:{process.port}"
+    good = signed(RSA, "RS256", kid="r", aud="captions", sub=CANARY, rooms="*", role="speak")
+    body = {"text": f"{CANARY} one", "source_lang": "en", "target_lang": "de"}
+    async with httpx.AsyncClient(base_url=http, timeout=10) as client:
+        for token in (good, signed(RSA, "RS256", kid=CANARY), f"{CANARY}.{CANARY}.{CANARY}"):
+            answer = await client.post("/v1/translate", json=body, headers=bearer(token))
+            assert answer.status_code == (200 if token is good else 401)
+    return [good]
+
+
+COOKIES = [f"Set-Cookie: c{number}={CANARY}-{number}; Path=/" for number in range(3)]
+"""Headers with which receivers and token issuers answer."""
+
+OUTPUT = """
+[[output]]
+kind = "webhook"
+room = "*"
+to = "de"
+url = "http://{name}:{canary}@127.0.0.1:{port}/{canary}?key={canary}"
+secret_key = "whsec_{secret}"
+name = "{name}"
+"""
+
+
+def outputs(**ports: int) -> str:
+    """Return tables of webhooks whose addresses and secrets must not be logged."""
+    secret = base64.b64encode(CANARY.encode() * 3).decode()
+    return "".join(
+        OUTPUT.format(name=name, port=port, canary=CANARY, secret=secret)
+        for name, port in ports.items()
+    )
+
+
 def pieces(secret: str) -> list[str]:
     """Return parts of a secret that would reveal much of it."""
     if secret.startswith("gwk_"):
@@ -78,20 +116,41 @@ def pieces(secret: str) -> list[str]:
 async def test_a_meeting_logged_at_debug_leaves_no_text_and_no_secret_in_the_log(
     tmp_path: Path, loop: str, form: str
 ) -> None:
-    keys = tmp_path / "keys.toml"
+    keys, config = tmp_path / "keys.toml", tmp_path / "gateway.toml"
     keys.write_text(FILE)
-    flags = ["--log-level", "debug", "--log-format", form, "--keys", str(keys)]
-    flags += ["--loop", loop, "--scripted-pace", "0"]
-    with gateway(*SCRIPTED, *flags, GATEWAY_JWT_KEY=JWT_KEY) as process:
-        secrets = await meet(process)
-        process.popen.terminate()
-        assert process.popen.wait(10) == 0
-        said = process.text
+    async with (
+        Receiver(headers=COOKIES) as receiver,
+        Receiver(500, 302, headers=[*COOKIES, f"Location: /{CANARY}"]) as failing,
+        Receiver(number=BOTH, headers=COOKIES) as issuer,
+    ):
+        config.write_text(outputs(good=receiver.port, failing=failing.port, away=1))
+        flags = ["--log-level", "debug", "--log-format", form, "--keys", str(keys)]
+        flags += ["--loop", loop, "--scripted-pace", "0", "--drain-s", "1"]
+        flags += ["--jwks-url", issuer.url, "--jwt-audience", "captions", "--config", str(config)]
+        # In asyncio's debug mode the event loop logs callbacks with their arguments.
+        with gateway(
+            *SCRIPTED,
+            *flags,
+            GATEWAY_JWT_KEY=JWT_KEY,
+            PYTHONASYNCIODEBUG="1",
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://user:{CANARY}@127.0.0.1:1",
+            # The library logs a header that is not percent-encoded.
+            OTEL_EXPORTER_OTLP_HEADERS=f"authorization Bearer {CANARY}",
+        ) as process:
+            secrets = await meet(process)
+            secrets += await come_from_the_issuer(process)
+            assert issuer.received and await receiver.take(1) and await failing.take(2)
+            process.popen.terminate()
+            await asyncio.to_thread(process.popen.wait, 20)
+            assert process.popen.returncode == 0
+            said = process.text
     assert '"debug"' in said or "DEBUG" in said
     assert "gateway.connection" in said, "it logged nothing at all"
+    assert "WARNING opentelemetry" in said or '"opentelemetry' in said
+    assert "output failing failed: 500" in said and "public keys of the token issuer" in said
     if form == "json":
         assert all(json.loads(line) for line in said.splitlines() if line.startswith("{"))
-    assert CANARY not in said
+    assert [line for line in said.splitlines() if CANARY in line] == []
     for secret in secrets:
         assert secret not in said
         for piece in pieces(secret):

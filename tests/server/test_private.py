@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -33,11 +35,12 @@ from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.server.process.logs import formatter
-from gateway.server.process.serve import unhandled
+from gateway.server.process.logs import JsonFormatter, TextFormatter
+from gateway.server.process.serve import serve, unhandled
 from gateway.server.runtime import hub as hubs
 from gateway.server.runtime.hub import Hub
 from gateway.server.uvicorn.websocket import without_client_mistakes
+from gateway.settings.catalogue import Settings, SettingsError
 from tests.engines.openai_server import Script, Server, event
 from tests.support.live import running, until
 from tests.support.talk import talk
@@ -70,7 +73,7 @@ def log(caplog: pytest.LogCaptureFixture, said: str) -> Iterator[pytest.LogCaptu
     """Collect all that is logged, and check after the test that no part of the text is in it."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
-    forms = [formatter("text"), formatter("json")]
+    forms = [TextFormatter(), JsonFormatter()]
     lines = [form.format(record) for record in caplog.get_records("call") for form in forms]
     assert lines, "nothing was logged at all"
     assert [line for line in lines if leaked(line, said)] == []
@@ -325,3 +328,26 @@ async def test_a_text_that_ends_a_socket_or_a_request_by_an_exception_is_not_log
                     assert answer.status_code == 500
                     assert leaked(answer.text, said) == set()
     assert "ended by a fault" in log.text and "ASGI" in log.text
+
+
+def test_a_text_that_an_exception_outside_of_the_event_loop_quotes_is_not_logged(
+    said: str,
+    log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            raise ValueError(said)
+
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # restores it
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    with pytest.raises(SettingsError):
+        serve(Settings(engine="scripted", keyfile="key.pem"))
+    thread = threading.Thread(target=raiser(ValueError(said)))
+    thread.start()
+    thread.join()
+    dying = Dying()
+    del dying
+    assert "a thread failed" in log.text and "a callback failed" in log.text
+    assert leaked(capfd.readouterr().err, said) == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.support.live import until
@@ -23,14 +24,16 @@ class Receiver:
     ``statuses``  answers to the next requests, then always 204; 0 closes without an answer
     ``received``  every request so far
     ``hold``      no request is answered while it is cleared
+    ``headers``   of every answer
     """
 
-    def __init__(self, *statuses: int, number: str = "0") -> None:
+    def __init__(self, *statuses: int, number: str = "0", headers: Sequence[str] = ()) -> None:
         self.statuses = list(statuses)
         self.received: list[Received] = []
         self.hold = asyncio.Event()
         self.hold.set()
         self.port = 0
+        self.headers = headers
         self._number = number
         self._server: asyncio.Server | None = None
 
@@ -80,8 +83,9 @@ class Receiver:
                 status = self.statuses.pop(0)
             text = self._number if method == "GET" else ""
             if status:
-                answer = f"HTTP/1.1 {200 if text else status} X\r\nContent-Length: {len(text)}\r\n"
-                writer.write(f"{answer}Connection: close\r\n\r\n{text}".encode())
+                length = f"Content-Length: {len(text)}"
+                answer = [f"HTTP/1.1 {200 if text else status} X", length, *self.headers]
+                writer.write("\r\n".join([*answer, f"Connection: close\r\n\r\n{text}"]).encode())
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the sender gave up
         finally:

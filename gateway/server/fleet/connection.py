@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from redis import exceptions
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
 
 from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
 
@@ -23,14 +23,15 @@ log = logging.getLogger("gateway.fleet")
 
 RETRY_S: Final = 0.1
 """Seconds between two attempts to reach Redis."""
-AWAY: Final = (RedisError, OSError)
+AWAY: Final = (exceptions.RedisError, OSError)
 """Errors that a call of Redis raises if it is away, too slow or full."""
 
 
 def reason(exc: BaseException) -> str:
     """Return why a call has failed, without the texts that it carried."""
-    # An answer of Redis may quote the command. All others are about the connection.
-    return type(exc).__name__ if isinstance(exc, ResponseError) else f"{type(exc).__name__}: {exc}"
+    # Other exceptions may quote a command or an answer.
+    about_connection = isinstance(exc, exceptions.ConnectionError | OSError)
+    return f"{type(exc).__name__}: {exc}" if about_connection else type(exc).__name__
 
 
 class RedisConnection:

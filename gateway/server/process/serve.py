@@ -20,6 +20,8 @@ import contextlib
 import logging
 import signal
 import socket
+import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -126,8 +128,9 @@ def serve(settings: Settings) -> int:
 
     Raises `GatewayError`, `SettingsError` and `OSError`.
     """
-    # At DEBUG, uvicorn's log contains every frame, and texts of meetings are private.
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    # Python would write such exceptions with their messages.
+    threading.excepthook = lambda args: _log_unhandled("a thread", args.exc_value)
+    sys.unraisablehook = lambda args: _log_unhandled("a callback", args.exc_value)
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     check_certificate(settings)
     listener, reuse = inherited(settings), settings.reuse_port
@@ -190,3 +193,8 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         log.error("event loop: %s", context["message"])
     else:
         log.error("a task or callback failed that nobody waits for", exc_info=redacted(fault))
+
+
+def _log_unhandled(where: str, fault: BaseException | None) -> None:
+    """Log an exception that Python has caught outside of the event loop."""
+    log.error("%s failed that nobody waits for", where, exc_info=fault and redacted(fault))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import InvalidResponse, ResponseError
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import lua_scripts
@@ -44,6 +44,7 @@ async def test_the_reason_for_which_redis_is_away_is_logged(
 
 def test_an_answer_of_redis_is_not_logged_because_it_may_quote_a_text() -> None:
     assert reason(ResponseError("unknown command, with args: 'secret'")) == "ResponseError"
+    assert reason(InvalidResponse("Protocol Error: b'secret'")) == "InvalidResponse"
 
 
 async def test_events_wait_while_redis_restarts_and_none_is_lost(

@@ -13,7 +13,13 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Job
-from gateway.server.process.logs import JsonFormatter, set_up_logs
+from gateway.server.process.logs import (
+    JsonFormatter,
+    LogFormat,
+    TextFormatter,
+    handler,
+    set_up_logs,
+)
 from tests.server.started import SCRIPTED, gateway
 from tests.support.live import browse, running
 from tests.support.talk import talk
@@ -57,12 +63,42 @@ def test_a_message_of_several_lines_and_scripts_is_one_line_of_json() -> None:
     assert json.loads(line)["message"] == "a\n\u2028\u4f60\u597d\x00"
 
 
-def test_an_exception_is_a_field() -> None:
+def test_an_exception_is_a_field_without_its_message() -> None:
     try:
         raise KeyError("k")
     except KeyError:
         line = JsonFormatter().format(record(exc_info=sys.exc_info()))
-    assert json.loads(line)["traceback"].endswith("KeyError: 'k'")
+    assert json.loads(line)["traceback"].endswith("\nKeyError")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_message_of_a_library_is_never_logged_at_any_level(form: LogFormat) -> None:
+    written = handler(form)
+    for name in ("httpcore2.http11", "uvicorn.error", "asyncio", "gatewayed", "root"):
+        made = record(name=name, filename="http11.py", lineno=7)
+        for level in (logging.DEBUG, logging.INFO):
+            made.levelno = level
+            assert not written.filter(made)
+        made.levelno = logging.WARNING
+        assert written.filter(made)
+        made.msg, made.args = "Set-Cookie: %s", ("secret",)
+        line = written.format(made)
+        assert f"{name}" in line and "its message is not logged (http11.py, line 7)" in line
+        assert "secret" not in line and "Cookie" not in line
+        assert made.getMessage() == "Set-Cookie: secret", "other handlers have their own rules"
+    assert written.filter(record(levelno=logging.DEBUG))
+
+
+def test_a_traceback_that_another_handler_has_stored_in_a_record_is_not_written() -> None:
+    try:
+        raise ValueError("canary", 7261 + 0)
+    except ValueError:
+        made = record(exc_info=sys.exc_info())
+    logging.Formatter().format(made)
+    assert "('canary', 7261)" in (made.exc_text or "")
+    for form in (TextFormatter(), JsonFormatter()):
+        line = form.format(made)
+        assert line.rstrip('"}').endswith("ValueError")
 
 
 def test_a_gateway_with_the_setting_writes_json_to_standard_error() -> None:
