@@ -321,6 +321,7 @@ async def test_a_text_that_ends_a_socket_or_a_request_by_an_exception_is_not_log
                 await peer.until("welcome")
                 with monkeypatch.context() as patch:
                     patch.setattr(Hub, "receive", raiser(fault))
+                    patch.setattr(Hub, "perform", raiser(fault))
                     await peer.send(said)
                     assert (await peer.closed())[0] == 4000
                     body = {"text": said, "source_lang": "en", "target_lang": "de"}

@@ -278,7 +278,9 @@ async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
         assert "could not be fetched" in caplog.text
 
 
-@pytest.mark.parametrize("text", ['{"keys":' + "[" * 240_000, jwks(private_jwk())], ids=len)
+@pytest.mark.parametrize(
+    "text", ['{"keys":' + "[" * 240_000, jwks(private_jwk())], ids=["nested", "private"]
+)
 async def test_a_token_is_answered_busy_if_the_first_fetched_set_is_bad(text: str) -> None:
     async with provider(text) as published:
         issuer, _ = clocked(published.url)

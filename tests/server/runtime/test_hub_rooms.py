@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from gateway.core.history.event_log import EventLog, cost
+from gateway.core.history.event_log import AUTHOR_BYTES, EventLog, cost
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
@@ -69,7 +69,7 @@ async def test_over_the_limit_private_rooms_are_evicted_first_then_the_longest_e
 
 async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut() -> None:
     said = Source(seq=1, id="u1", rev=1, ord=1, lang="en", text="one")
-    made = hub(memory_bytes=20 * cost(said))
+    made = hub(memory_bytes=20 * (cost(said) + AUTHOR_BYTES))
     for name in ("a", "b", None):
         go(made, come(made, name, *["one"] * 8))
     made.sweep()
