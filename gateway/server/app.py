@@ -29,6 +29,7 @@ from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
 from gateway.server.access.authenticator import Authenticator
+from gateway.server.access.guarded_route import GuardedRoute
 from gateway.server.metrics import Metrics
 from gateway.server.outputs.outputs import Outputs
 from gateway.server.realtime.transcription import TranscriptionDialect
@@ -193,12 +194,15 @@ def create_app(
     tracer = None if telemetry is None else telemetry.tracer
     endpoint = WebSocketEndpoint(hub, authenticator, tracer)
     realtime = WebSocketEndpoint(hub, authenticator, tracer, once=True)
+    http = [*HTTP_ROUTES, *page.routes()]
+    for route in http:
+        if not isinstance(route, GuardedRoute):
+            raise TypeError(f"The route {route.path} does not state the right that it needs.")
     routes: list[BaseRoute] = [
         WebSocketRoute(SOCKET_PATH, endpoint),
         WebSocketRoute("/v1/realtime", RealtimeEndpoint(realtime, TranscriptionDialect)),
         WebSocketRoute("/v1/realtime/translations", RealtimeEndpoint(realtime, TranslationDialect)),
-        *HTTP_ROUTES,
-        *page.routes(),
+        *http,
         WebSocketRoute("/{path:path}", api.no_socket),
     ]
     app = GatewayApp(

@@ -29,8 +29,8 @@ from gateway.engines.base.engine import Health, parts
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
 from gateway.protocol.fields import Context, Terms
 from gateway.protocol.handshake import SOCKET_PATH
-from gateway.protocol.messages import PRIVATE, Final
-from gateway.server.access.authenticator import Authenticator
+from gateway.protocol.messages import Final
+from gateway.server.access.guarded_route import PUBLIC, TRANSLATE, GuardedRoute, Right
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.routes.oneshot import read as read_texts
@@ -76,10 +76,9 @@ class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False)
     stream: bool = False
 
 
-async def translate(request: Request) -> Response:
+async def translate(request: Request, permissions: Permissions) -> Response:
     """Translate one text into one language. Answer in JSON or, with ``stream``, in events."""
-    permissions = await allowed(request, Role.SPEAK, PRIVATE)
-    body = await read(request, TranslateRequest, permissions)
+    body = await read(request, TranslateRequest)
     asked = OneShotRequest(
         (body.text,),
         source=body.source_lang,
@@ -182,7 +181,7 @@ def _sse(name: str, data: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
-async def list_languages(request: Request) -> Response:
+async def list_languages(request: Request, _: Permissions) -> Response:
     """Answer with the languages, their targets and their names."""
     return await language_list(request, _rows)
 
@@ -229,12 +228,12 @@ def directions(profile: Model) -> dict[str, list[str]]:
     }
 
 
-async def healthz(request: Request) -> Response:
+async def healthz(request: Request, _: Permissions) -> Response:
     """Answer 200: the process is alive."""
     return reply({"status": "ok", "version": __version__})
 
 
-async def readyz(request: Request) -> Response:
+async def readyz(request: Request, _: Permissions) -> Response:
     """Answer 200 if a new utterance would be translated, else 503 with the reason."""
     hub = _hub(request)
     status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
@@ -260,10 +259,8 @@ async def readyz(request: Request) -> Response:
     return reply(body, 200 if hub.ready else 503)
 
 
-async def metrics(request: Request) -> Response:
+async def metrics(request: Request, _: Permissions) -> Response:
     """Answer with the metrics in Prometheus' text format."""
-    # They name all tenants.
-    await allowed(request, Role.MODERATE)
     text = await asyncio.to_thread(request.app.state.metrics.expose)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -303,24 +300,6 @@ def status(fault: GatewayError) -> int:
     return STATUS.get(fault.code, 400)
 
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-def with_errors(endpoint: Endpoint, refused: Callable[[GatewayError], Response]) -> Endpoint:
-    """Return a route whose errors look as the clients of another API expect.
-
-    :param refused: returns the answer to a request that fails
-    """
-
-    async def wrapped(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except GatewayError as fault:
-            return refused(fault)
-
-    return wrapped
-
-
 async def on_http(request: Request, exc: Exception) -> Response:
     """Answer what Starlette refuses by itself (404, 405) with the body of all errors."""
     assert isinstance(exc, HTTPException)
@@ -335,7 +314,7 @@ async def on_http(request: Request, exc: Exception) -> Response:
     return reply(body, exc.status_code, exc.headers)
 
 
-async def upgrade_required(request: Request) -> Response:
+async def upgrade_required(request: Request, _: Permissions) -> Response:
     """Answer a plain request for the socket's path with 426 (RFC 9110, section 15.5.22)."""
     body = {
         "error": f"{request.url.path} is a WebSocket, and this request asks for none.",
@@ -377,25 +356,6 @@ async def on_bug(request: Request, exc: Exception) -> Response:
     return reply({"error": "A fault of the gateway; it was logged.", "code": "internal"}, 500)
 
 
-async def allowed(
-    request: Request, role: Role, room: str | None = None, token: str | None = None
-) -> Permissions:
-    """Return the permissions of the caller. Raises `ClientFault` unless they include ``role``.
-
-    Codes: ``unauthenticated``, ``forbidden``, ``busy``.
-
-    :param room: room in which the role is needed; None: in any
-    :param token: key in the body of the request
-    """
-    authenticator: Authenticator = request.app.state.authenticator
-    # The holder of a ticket could ask for the next one with it, for ever.
-    permissions = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
-    permissions.check_role(role)
-    if room is not None:
-        permissions.check_room(room)
-    return permissions
-
-
 def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer in JSON."""
     return Response(msgspec.json.encode(body), status, headers, "application/json")
@@ -411,12 +371,12 @@ def _hub(request: Request) -> Hub:
 
 
 ROUTES = (
-    Route(SOCKET_PATH, upgrade_required),
-    Route("/v1/translate", translate, methods=["POST"]),
-    Route("/v1/languages", list_languages),
-    Route("/healthz", healthz),
-    Route("/readyz", readyz),
-    Route("/metrics", metrics),
+    GuardedRoute(SOCKET_PATH, upgrade_required, PUBLIC),
+    GuardedRoute("/v1/translate", translate, TRANSLATE, methods=["POST"]),
+    GuardedRoute("/v1/languages", list_languages, PUBLIC),
+    GuardedRoute("/healthz", healthz, PUBLIC),
+    GuardedRoute("/readyz", readyz, PUBLIC),
+    GuardedRoute("/metrics", metrics, Right(Role.MODERATE)),  # they name all tenants
 )
 
 EXCEPTIONS = {

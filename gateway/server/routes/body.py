@@ -16,7 +16,6 @@ from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from gateway.auth.permissions import Permissions
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.runtime.hub import Hub
 
@@ -37,15 +36,13 @@ class BodyShape(Protocol):
 Body = TypeVar("Body", bound=BodyShape)
 
 
-async def read(request: Request, shape: type[Body], caller: Permissions | None) -> Body:
+async def read(request: Request, shape: type[Body]) -> Body:
     """Return the body of a request, decoded from JSON, a form or the query.
 
     A field that is repeated in a form or in the query is a list. Raises `ClientFault`:
     ``bad_frame``, ``too_long``, ``timeout``.
 
     :param shape: the type of the body
-    :param caller: permissions of the caller, so that no body of a stranger is read; None for an API
-        whose key is in the body
     """
     data = await _bytes(request)
     is_form = request.headers.get("content-type", "").startswith((URLENCODED, MULTIPART))

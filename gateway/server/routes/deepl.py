@@ -12,15 +12,14 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.base.validation import AUTO
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.protocol.fields import Context
-from gateway.protocol.messages import PRIVATE
-from gateway.server.routes.api import allowed, language_list, refusal, reply, status, with_errors
+from gateway.server.access.guarded_route import TRANSLATE, GuardedRoute, Right
+from gateway.server.routes.api import language_list, refusal, reply, status
 from gateway.server.routes.batch import MOST, only_plain_text, translate_batch
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShotRequest
@@ -43,10 +42,9 @@ class DeepLRequest(msgspec.Struct, frozen=True):
     glossary_id: str | None = None
 
 
-async def translate(request: Request) -> Response:
+async def translate(request: Request, permissions: Permissions) -> Response:
     """Translate one text or several."""
-    permissions = await _allowed(request, Role.SPEAK, PRIVATE)
-    body = await read(request, DeepLRequest, permissions)
+    body = await read(request, DeepLRequest)
     if body.glossary_id is not None or body.formality in ("more", "less"):
         raise ClientFault(
             ErrorCode.BAD_FRAME,
@@ -70,11 +68,10 @@ async def translate(request: Request) -> Response:
     return reply({"translations": translations})
 
 
-async def list_languages(request: Request) -> Response:
+async def list_languages(request: Request, permissions: Permissions) -> Response:
     """Answer with the sources, or with ``type=target`` the targets."""
-    permissions = await _allowed(request, Role.VIEW)
     # Some clients send the parameter as a form, even with GET.
-    kind = await read(request, LanguagesRequest, permissions)
+    kind = await read(request, LanguagesRequest)
     return await language_list(request, _targets if kind.type == "target" else _sources)
 
 
@@ -96,16 +93,14 @@ def _targets(profile: Model) -> object:
     ]
 
 
-async def usage(request: Request) -> Response:
+async def usage(request: Request, _: Permissions) -> Response:
     """Answer with an empty object: characters are not counted, and there is no limit to reach."""
-    await _allowed(request, Role.VIEW)
     return reply({})
 
 
-async def _allowed(request: Request, role: Role, room: str | None = None) -> Permissions:
+async def _key(request: Request) -> str | None:
     header = request.headers.get("authorization", "")
-    key = header.removeprefix(SCHEME) if header.startswith(SCHEME) else None
-    return await allowed(request, role, room, key or None)
+    return header.removeprefix(SCHEME) or None if header.startswith(SCHEME) else None
 
 
 def _refused(fault: GatewayError) -> Response:
@@ -115,8 +110,10 @@ def _refused(fault: GatewayError) -> Response:
     return refusal(fault, {"message": message}, 403 if unknown else status(fault))
 
 
+_TRANSLATE, _VIEW = TRANSLATE._replace(key=_key), Right(Role.VIEW, key=_key)
+
 ROUTES = (
-    Route("/v2/translate", with_errors(translate, _refused), methods=["POST"]),
-    Route("/v2/languages", with_errors(list_languages, _refused)),
-    Route("/v2/usage", with_errors(usage, _refused)),
+    GuardedRoute("/v2/translate", translate, _TRANSLATE, methods=["POST"], refused=_refused),
+    GuardedRoute("/v2/languages", list_languages, _VIEW, refused=_refused),
+    GuardedRoute("/v2/usage", usage, _VIEW, refused=_refused),
 )

@@ -6,20 +6,20 @@ docs.libretranslate.com describes them. Must not know: how a text is translated.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from gateway.auth.permissions import Role
+from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.base.validation import AUTO
-from gateway.protocol.messages import PRIVATE
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.routes.api import allowed, directions, language_list, reply
+from gateway.server.access.guarded_route import PUBLIC, TRANSLATE, GuardedRoute, Right
+from gateway.server.routes.api import directions, language_list, reply
 from gateway.server.routes.batch import MOST, only_plain_text, translate_batch
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import TEXT, OneShotRequest
@@ -47,11 +47,9 @@ class DetectRequest(msgspec.Struct, frozen=True):
     api_key: str | None = None
 
 
-async def translate(request: Request) -> Response:
+async def translate(request: Request, permissions: Permissions) -> Response:
     """Translate one text or a list of texts."""
-    query = await read(request, TranslateQuery, None)
-    # Clients without a key send an empty one.
-    permissions = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
+    query: TranslateQuery = request.state.body
     if query.format != "text":
         raise only_plain_text("format")
     single = isinstance(query.q, str)
@@ -68,7 +66,7 @@ async def translate(request: Request) -> Response:
     return reply({key: values[0] for key, values in body.items()} if single else body)
 
 
-async def list_languages(request: Request) -> Response:
+async def list_languages(request: Request, _: Permissions) -> Response:
     """Answer with ``[{code, name, targets}]``."""
     return await language_list(request, _rows)
 
@@ -80,16 +78,15 @@ def _rows(profile: Model) -> object:
     ]
 
 
-async def detect(request: Request) -> Response:
+async def detect(request: Request, _: Permissions) -> Response:
     """Answer with ``[{confidence, language}]``, likeliest first; confidence in percent."""
     hub: Hub = request.app.state.hub
-    body = await read(request, DetectRequest, None)
-    await allowed(request, Role.VIEW, token=body.api_key or None)
+    body: DetectRequest = request.state.body
     ranks = [] if hub.detect is None else hub.detect.rank(body.q)[:3]
     return reply([{"confidence": round(100 * share, 1), "language": tag} for tag, share in ranks])
 
 
-async def frontend_settings(request: Request) -> Response:
+async def frontend_settings(request: Request, _: Permissions) -> Response:
     """Answer with what a page that uses the API has to know."""
     authenticator: Authenticator = request.app.state.authenticator
     profile: Model = request.app.state.hub.engine.profile
@@ -111,9 +108,24 @@ async def frontend_settings(request: Request) -> Response:
     )
 
 
+def _key(
+    shape: type[TranslateQuery] | type[DetectRequest],
+) -> Callable[[Request], Awaitable[str | None]]:
+    """Return a function that reads the body, keeps it for the endpoint, and returns its key."""
+
+    async def key(request: Request) -> str | None:
+        request.state.body = body = await read(request, shape)
+        return body.api_key or None  # clients without a key send an empty one
+
+    return key
+
+
+_TRANSLATE = TRANSLATE._replace(key=_key(TranslateQuery))
+_DETECT = Right(Role.VIEW, key=_key(DetectRequest))
+
 ROUTES = (
-    Route("/translate", translate, methods=["POST"]),
-    Route("/languages", list_languages),
-    Route("/detect", detect, methods=["POST"]),
-    Route("/frontend/settings", frontend_settings),
+    GuardedRoute("/translate", translate, _TRANSLATE, methods=["POST"]),
+    GuardedRoute("/languages", list_languages, PUBLIC),
+    GuardedRoute("/detect", detect, _DETECT, methods=["POST"]),
+    GuardedRoute("/frontend/settings", frontend_settings, PUBLIC),
 )

@@ -15,24 +15,21 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from gateway.auth.permissions import Role
+from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode, GatewayError
-from gateway.protocol.messages import PRIVATE
+from gateway.server.access.guarded_route import TRANSLATE, GuardedRoute, Right
 from gateway.server.openai_api.answers import ChatAnswer, error, model, models
 from gateway.server.openai_api.requests import MODEL, ChatRequest, languages_of, model_name
 from gateway.server.routes.api import (
     EventStreamResponse,
-    allowed,
     begin,
     language_list,
     refusal,
     reply,
     status,
     while_connected,
-    with_errors,
 )
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
@@ -42,10 +39,9 @@ DONE = b"data: [DONE]\n\n"
 """End of a stream of chat completions."""
 
 
-async def complete(request: Request) -> Response:
+async def complete(request: Request, permissions: Permissions) -> Response:
     """Answer with the translation of the last message of the user, whole or as a stream."""
-    permissions = await allowed(request, Role.SPEAK, PRIVATE)
-    body = await read(request, ChatRequest, permissions)
+    body = await read(request, ChatRequest)
     wanted = body.wanted()
     asked = OneShotRequest(
         (wanted.text,),
@@ -94,9 +90,8 @@ def _sse(event: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(event)
 
 
-async def list_models(request: Request) -> Response:
+async def list_models(request: Request, _: Permissions) -> Response:
     """Answer with a model for each language that can be translated into."""
-    await allowed(request, Role.VIEW)
     return await language_list(request, _rows)
 
 
@@ -104,9 +99,8 @@ def _rows(profile: Model) -> object:
     return {"object": "list", "data": models(profile.targets)}
 
 
-async def show_model(request: Request) -> Response:
+async def show_model(request: Request, _: Permissions) -> Response:
     """Answer with one model, if its languages can be translated."""
-    await allowed(request, Role.VIEW)
     name = request.path_params["model"]
     source, target = languages_of(name)
     known = name == MODEL
@@ -130,7 +124,7 @@ def _refused(fault: GatewayError) -> Response:
 
 
 ROUTES = (
-    Route("/v1/models", with_errors(list_models, _refused)),
-    Route("/v1/models/{model}", with_errors(show_model, _refused)),
-    Route("/v1/chat/completions", with_errors(complete, _refused), methods=["POST"]),
+    GuardedRoute("/v1/models", list_models, Right(Role.VIEW), refused=_refused),
+    GuardedRoute("/v1/models/{model}", show_model, Right(Role.VIEW), refused=_refused),
+    GuardedRoute("/v1/chat/completions", complete, TRANSLATE, methods=["POST"], refused=_refused),
 )

@@ -17,16 +17,16 @@ import gzip
 import hashlib
 import mimetypes
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from posixpath import normpath
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
+from gateway.auth.permissions import Permissions
 from gateway.protocol.handshake import SOCKET_PATH
+from gateway.server.access.guarded_route import PUBLIC, Endpoint, GuardedRoute
 
 SUFFIXES = frozenset((".html", ".css", ".js", ".svg", ".txt"))
 """Suffixes of the files that are served; all are text."""
@@ -75,15 +75,15 @@ class PageFiles:
         # Files by path below the root, and the version of all of them together.
         self._release: tuple[dict[str, FileBody], str] = {}, ""
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         """Return the routes of the HTML files and of all that they load."""
         pages = [path for path in self._paths if path.endswith(".html")]
         return [
-            *(Route(_address(path), self._page(path)) for path in pages),
-            Route("/static/{version}/{path:path}", self.serve_file),
+            *(GuardedRoute(_address(path), self._page(path), PUBLIC) for path in pages),
+            GuardedRoute("/static/{version}/{path:path}", self.serve_file, PUBLIC),
         ]
 
-    async def serve_file(self, request: Request) -> Response:
+    async def serve_file(self, request: Request, _: Permissions) -> Response:
         """Answer with a file that an HTML file names, or with 404."""
         path = request.path_params["path"]
         if path not in self._paths:
@@ -94,8 +94,8 @@ class PageFiles:
         caching = "public, max-age=31536000, immutable" if current else "no-cache"
         return self._answer(request, path, files[path], caching)
 
-    def _page(self, path: str) -> Callable[[Request], Awaitable[Response]]:
-        async def serve(request: Request) -> Response:
+    def _page(self, path: str) -> Endpoint:
+        async def serve(request: Request, _: Permissions) -> Response:
             body = await asyncio.to_thread(self._html, path)
             return self._answer(request, path, body, "no-cache")
 
@@ -138,7 +138,7 @@ class PageFiles:
         return files, version
 
 
-async def index(request: Request) -> Response:
+async def index(request: Request, _: Permissions) -> Response:
     """Answer for the demo page if it is not installed."""
     prefix = request.scope.get("root_path", "")
     return PlainTextResponse(
@@ -152,10 +152,10 @@ def root(roots: tuple[Path, ...] = ROOTS) -> Path | None:
     return next((one for one in roots if (one / PAGE / "index.html").is_file()), None)
 
 
-def routes(roots: tuple[Path, ...] = ROOTS) -> list[Route]:
+def routes(roots: tuple[Path, ...] = ROOTS) -> list[GuardedRoute]:
     """Return the routes of the page."""
     found = root(roots)
-    return [Route("/", index)] if found is None else PageFiles(found).routes()
+    return [GuardedRoute("/", index, PUBLIC)] if found is None else PageFiles(found).routes()
 
 
 def _address(path: str) -> str:

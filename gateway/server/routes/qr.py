@@ -14,10 +14,11 @@ from urllib.parse import quote, urlencode
 import segno
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from gateway.auth.permissions import Permissions
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.handshake import bearer_token, is_room_name
+from gateway.server.access.guarded_route import PUBLIC, GuardedRoute
 from gateway.server.routes.api import no_room
 from gateway.settings.catalogue import loopback
 
@@ -31,7 +32,7 @@ CACHED = 256
 """Most codes that are cached. Each has about 8 KiB and takes about 8 ms to draw."""
 
 
-async def qr(request: Request) -> Response:
+async def qr(request: Request, _: Permissions) -> Response:
     """Answer with the QR code of a room's join page. Raises `ClientFault`."""
     room = request.path_params["room"]
     if not is_room_name(room):
@@ -72,4 +73,4 @@ cached = lru_cache(maxsize=CACHED)(draw)  # for addresses without a token only
 
 HEADERS = {"cache-control": "no-store"}
 
-ROUTES = (Route("/v1/rooms/{room}/qr.svg", qr),)
+ROUTES = (GuardedRoute("/v1/rooms/{room}/qr.svg", qr, PUBLIC),)

@@ -16,10 +16,9 @@ import re
 
 from msgspec.structs import replace
 from starlette.requests import Request
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.auth.permissions import Role
+from gateway.auth.permissions import Permissions, Role
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.session.session import Session
 from gateway.errors import CloseCode, redacted
@@ -27,6 +26,7 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
+from gateway.server.access.guarded_route import ROOM, GuardedRoute, Right
 from gateway.server.routes.api import no_room, until_disconnected
 from gateway.server.routes.query_parameters import read_query
 from gateway.server.routes.websocket import BATCH
@@ -49,7 +49,7 @@ _EVENT_ID = re.compile(r"(\w{1,64})\.(\d{1,15})")
 _DURABLE = frozenset(str(kind.__struct_config__.tag) for kind in DURABLE)
 
 
-async def events(request: Request) -> RoomEventStream:
+async def events(request: Request, _: Permissions) -> RoomEventStream:
     """Answer with the events of a room from now on, or since ``Last-Event-ID``."""
     hub: Hub = request.app.state.hub
     authenticator: Authenticator = request.app.state.authenticator
@@ -149,4 +149,7 @@ async def _send_text(send: Send, text: str) -> None:
     await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
-ROUTES = (Route("/v1/rooms/{room}/events", events),)
+# A resume token is accepted too, and the stream counts as a socket of its address.
+_RIGHT = Right(Role.VIEW, ROOM, by_endpoint=True)
+
+ROUTES = (GuardedRoute("/v1/rooms/{room}/events", events, _RIGHT),)

@@ -15,13 +15,13 @@ from msgspec import Meta
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from gateway.auth.permissions import Role
+from gateway.auth.permissions import Permissions, Role
 from gateway.auth.tickets import TICKET_S
 from gateway.protocol.handshake import ROOM_PATTERN, is_room_name
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.routes.api import allowed, reply
+from gateway.server.access.guarded_route import GuardedRoute, Right
+from gateway.server.routes.api import reply
 from gateway.server.routes.body import read
 from gateway.text import languages
 
@@ -43,11 +43,10 @@ class TicketRequest(msgspec.Struct, frozen=True):
             raise ValueError("`room` is not 1 to 64 letters, digits, '-' or '_'")
 
 
-async def mint(request: Request) -> Response:
+async def mint(request: Request, permissions: Permissions) -> Response:
     """Answer with a ticket that has no more permissions than the key of the request."""
     authenticator: Authenticator = request.app.state.authenticator
-    permissions = await allowed(request, Role.VIEW)
-    asked = await read(request, TicketRequest, permissions)
+    asked = await read(request, TicketRequest)
     permissions.check_role(asked.role)
     permissions.check_room(asked.room)
     # A ticket without languages keeps the restriction of the key, if the key has one.
@@ -61,4 +60,5 @@ async def mint(request: Request) -> Response:
     return reply(body, headers={"cache-control": "no-store"})
 
 
-ROUTES = (Route("/v1/tickets", mint, methods=["POST"]),)
+# The role and the room that the ticket is for are in the body.
+ROUTES = (GuardedRoute("/v1/tickets", mint, Right(Role.VIEW), methods=["POST"]),)

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.auth.permissions import Role
+from gateway.auth.permissions import Permissions, Role
 from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.errors import ClientFault, ErrorCode, redacted
 from gateway.protocol.handshake import is_room_name
-from gateway.server.routes.api import allowed, no_room
+from gateway.server.access.guarded_route import ROOM, GuardedRoute, Right
+from gateway.server.routes.api import no_room
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 from gateway.transcripts import formats
@@ -146,12 +146,11 @@ class TranscriptResponse(Response):
                 await send({"type": "http.response.body", "body": b""})
 
 
-async def transcript(request: Request) -> Response:
+async def transcript(request: Request, permissions: Permissions) -> Response:
     """Answer with the transcript of a room, in the format and languages of the request."""
     hub: Hub = request.app.state.hub
     writer: TranscriptWriter = request.app.state.transcript_writer
     room = request.path_params["room"]
-    permissions = await allowed(request, Role.VIEW, room)
     asked = read_request(request, hub.limits.targets)
     permissions.check_languages(asked.langs)
     identity, log = await entries(hub, room)
@@ -239,18 +238,16 @@ def _write(asked: TranscriptRequest, title: Title, kept: list[LogEntry]) -> byte
         ) from None
 
 
-async def forget(request: Request) -> Response:
+async def forget(request: Request, _: Permissions) -> Response:
     """End a room and delete all its data, in memory and in the store."""
     hub: Hub = request.app.state.hub
     name = request.path_params["room"]
-    # Before the room is looked for: a stranger must not learn which rooms exist.
-    await allowed(request, Role.MODERATE, name)
     if not (is_room_name(name) and await hub.forget(name)):
         raise no_room(name)
     return Response(status_code=204)
 
 
 ROUTES = (
-    Route("/v1/rooms/{room}/transcript.{format}", transcript),
-    Route("/v1/rooms/{room}", forget, methods=["DELETE"]),
+    GuardedRoute("/v1/rooms/{room}/transcript.{format}", transcript, Right(Role.VIEW, ROOM)),
+    GuardedRoute("/v1/rooms/{room}", forget, Right(Role.MODERATE, ROOM), methods=["DELETE"]),
 )
