@@ -26,7 +26,7 @@ TOOLS = ROOT.parent / "tools" / "caption_tools"
 ROWS: tuple[tuple[str, ...], ...] = (
     (".",),  # gateway/errors.py, job.py and limits.py
     ("protocol", "text"),
-    ("auth", "client"),
+    ("auth", "client", "outgoing"),
     ("core",),
     ("transcripts", "settings"),
     ("engines", "storage"),

@@ -398,6 +398,13 @@ def output_table() -> Mapping[str, Setting]:
 
 def check_output(output: OutputTable) -> None:
     """Raise `SettingsError` if an output cannot work."""
+    # Only here: the HTTP client takes a tenth of a second to import.
+    from gateway.outgoing import http
+
+    try:
+        http.address(output.url)
+    except ValueError as fault:
+        raise SettingsError(f"url cannot be used: {fault}.") from fault
     try:
         if output.to is not None:
             languages.normalise(output.to)

@@ -354,6 +354,16 @@ WEBHOOK = f"kind = 'webhook'\nroom = '*'\nurl = 'https://there/'\nsecret_key = '
         (WEBHOOK + "\nrooms = 'x'", "[[output]] 1 in {}: there is no key 'rooms'. Did you mean"),
         (WEBHOOK.replace("whsec", "x"), "[[output]] 1 in {}: secret_key has to be whsec_"),
         (WEBHOOK.replace("https", "ftp"), "url of [[output]] 1 in {} cannot be"),
+        *(
+            (
+                WEBHOOK.replace("https://there/", url),
+                "[[output]] 1 in {}: url cannot be used: it",
+            )
+            for url in (
+                *("https://", "http://[::1", "http://h:port/", "http://h:99999/", "http://h:0/"),
+                *("http://256.1.1.1/", "https://\u2603.example/", f"https://h/{'x' * 2048}"),
+            )
+        ),
         (WEBHOOK + "\nto = '?'", "[[output]] 1 in {}: `?` is not a language tag."),
         (WEBHOOK.replace("webhook", "zoom"), "[[output]] 1 in {}: zoom shows one meeting"),
         (f"{WEBHOOK}\n[[output]]\n{WEBHOOK}", "[[output]] 2 in {}: another output is called"),

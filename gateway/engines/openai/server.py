@@ -8,15 +8,12 @@ The server's messages are never read. They may quote the text, and texts of meet
 
 from __future__ import annotations
 
-import logging
 import re
 
 import httpx2
 
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
-
-# At DEBUG this logger writes the headers of responses, in which a server may quote the text.
-logging.getLogger("httpcore2").setLevel(logging.WARNING)
+from gateway.outgoing import http
 
 CONNECT_TIMEOUT = 3.0
 """Seconds to open a connection. A model server in the same network answers in milliseconds."""
@@ -60,7 +57,7 @@ class ModelServer:
         """Address for messages and logs, without the user name and password of the url."""
         self._has_key = bool(key)
         self._key_setting = key_setting
-        self.client = httpx2.AsyncClient(
+        self.client = http.client(
             base_url=base,
             headers={**(headers or {}), **({"Authorization": f"Bearer {key}"} if key else {})},
             timeout=httpx2.Timeout(read_timeout, connect=CONNECT_TIMEOUT, pool=CONNECT_TIMEOUT),
@@ -112,13 +109,9 @@ def api_url(url: str) -> httpx2.URL:
     'http://10.0.0.7:8000/v1'
     """
     try:
-        base = httpx2.URL(url.strip().rstrip("/"))
-    except httpx2.InvalidURL as error:
+        base = http.address(url.strip().rstrip("/"))
+    except ValueError as error:
         raise EngineFault(f"The url of the model server is malformed: {error}.") from error
-    if base.scheme not in ("http", "https") or not base.host:
-        raise EngineFault(
-            "The url of the model server must look like http://host:port or https://host/v1."
-        )
     # A version in the path means that the path is already that of the API.
     known = re.search(r"/v\d", base.path)
     return base if known else base.copy_with(path=f"{base.path.rstrip('/')}/v1")

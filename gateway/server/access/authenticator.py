@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Scope
@@ -33,6 +32,7 @@ from gateway.auth.signing import Signer
 from gateway.auth.tickets import Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
+from gateway.outgoing import http
 from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token, offered_tokens
 from gateway.server.access.jwt_verification import JwtIssuer, JwtIssuerFault, KeysNotFetched
 from gateway.settings.catalogue import Settings, SettingsError, loopback
@@ -364,8 +364,11 @@ def _issuer(settings: Settings) -> JwtIssuer | None:
                 "An issuer with public keys signs tokens for other services too: set jwt_audience,"
                 " which marks those for this gateway."
             )
-        url = urlsplit(settings.jwks_url or "https://none")
-        if url.scheme != "https" and not loopback(url.hostname or ""):
+        try:
+            url = http.address(settings.jwks_url or "https://none")
+        except ValueError as exc:
+            raise SettingsError(f"jwks_url cannot be used: {exc}.") from exc
+        if url.scheme != "https" and not loopback(url.host):
             raise SettingsError(
                 "jwks_url must begin with https://: anyone who can answer for it could issue"
                 " tokens."

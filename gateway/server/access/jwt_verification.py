@@ -22,7 +22,8 @@ import jwt
 
 from gateway.auth.jwt_claims import permissions_of
 from gateway.auth.permissions import Permissions
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, ErrorCode, redacted
+from gateway.outgoing import http
 
 log = logging.getLogger("gateway.issuer")
 
@@ -84,6 +85,8 @@ class JwtIssuer:
         self._issuer = issuer
         self._audience = audience
         self._now = clock
+        if url is not None:
+            http.certificates()
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
         self._fetching: asyncio.Task[None] | None = None
@@ -106,8 +109,14 @@ class JwtIssuer:
                 # A token without an end could not be revoked.
                 options={"require": ["exp"], "enforce_minimum_key_length": True},
             )
+        except ClientFault:
+            raise
         except jwt.PyJWTError as exc:
             raise _refused(str(exc)) from exc
+        except Exception as exc:
+            # The library is given what strangers write. Nothing but a verified token is accepted.
+            log.warning("a token could not be verified: %s", type(exc).__name__)
+            raise _refused("it cannot be verified") from exc
         permissions = permissions_of(claims)
         if self._url is not None and self._due(FRESH_S):
             self.fetch()  # the known keys stay in force until it is done
@@ -117,7 +126,7 @@ class JwtIssuer:
         """Fetch the public keys and wait for that. Does not raise if the fetch fails."""
         task = self.fetch()
         if task is not None:
-            await asyncio.wait({task})  # other callers wait for the same fetch; `_done` logs faults
+            await asyncio.wait({task})  # other callers wait for the same fetch
 
     def fetch(self) -> asyncio.Task[None] | None:
         """Start to fetch the public keys, and return the task.
@@ -128,7 +137,6 @@ class JwtIssuer:
         if self._fetching is None and self._due(AGAIN_S):
             self._tried_at = self._now()
             self._fetching = asyncio.create_task(self._fetch(), name="jwks")
-            self._fetching.add_done_callback(self._done)
         return self._fetching
 
     async def aclose(self) -> None:
@@ -165,62 +173,73 @@ class JwtIssuer:
         try:
             async with (
                 asyncio.timeout(FETCH_S),
-                httpx2.AsyncClient(timeout=FETCH_S) as client,
+                http.client(timeout=FETCH_S) as client,
                 client.stream("GET", self._url) as answer,
             ):
-                answer.raise_for_status()
+                if answer.status_code != 200:
+                    raise JwtIssuerFault(f"The answer was {answer.status_code}.")
                 text = bytearray()
-                async for chunk in answer.aiter_bytes():
+                async for chunk in answer.aiter_raw():
                     text += chunk
                     # The length in the header may be missing or wrong.
                     if len(text) > SET_BYTES:
                         raise JwtIssuerFault(f"There are more than {SET_BYTES} bytes of keys.")
-            # Thousands of keys take a second.
+            # The keys of a large set take longer than a frame may wait.
             self._public = await asyncio.to_thread(read_key_set, text.decode())
         # The known keys stay in force: an issuer that is down must not lock everyone out.
+        except JwtIssuerFault as exc:
+            log.warning("the public keys of the token issuer cannot be used: %s", exc)
         except (httpx2.HTTPError, OSError, TimeoutError, ValueError) as exc:
-            log.warning("the public keys of the token issuer could not be fetched: %r", exc)
+            # The words of a library may quote the URL.
+            why = type(exc).__name__
+            log.warning("the public keys of the token issuer could not be fetched: %s", why)
+        except Exception as exc:
+            bare = redacted(exc)
+            log.error("the fetch of the token issuer's public keys failed", exc_info=bare)
         else:
             self._fetched_at = self._now()
             log.info("%d public keys of the token issuer", len(self._public))
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._fetching = None
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("the fetch of the token issuer's public keys failed", exc_info=fault)
-
-
-# JSON nested a thousand times is a `RecursionError`.
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, jwt.PyJWTError)
+        finally:
+            self._fetching = None
 
 
 def read_key_set(text: str) -> dict[str, tuple[Any, str]]:
     """Return the public keys of a JSON Web Key Set and their algorithms, by ``kid``.
 
-    Keys of other types and uses are skipped. Raises `JwtIssuerFault` if none is left.
+    Keys that do not fit are skipped. Raises `JwtIssuerFault` if none is left.
     """
     try:
-        public = {}
-        for number, entry in enumerate(json.loads(text)["keys"]):
+        entries = json.loads(text)["keys"]
+        if not isinstance(entries, list):
+            raise TypeError
+    except (ValueError, LookupError, TypeError, RecursionError) as exc:
+        raise JwtIssuerFault(f"This is no JSON Web Key Set ({type(exc).__name__}).") from exc
+    public = {}
+    private = malformed = 0
+    for number, entry in enumerate(entries):
+        try:
             kind = KINDS.get(entry["kty"])
             if kind is None or entry.get("use", "sig") != "sig" or entry.get("alg", kind) != kind:
                 continue
             # ES256 is defined for this curve only (RFC 7518, section 3.4).
             if kind == "ES256" and entry.get("crv") != "P-256":
                 continue
+            # Everybody who has read a private key can sign tokens with it.
             if "d" in entry:
-                raise JwtIssuerFault(
-                    "A private key is in the JSON Web Key Set: whoever reads it can sign tokens."
-                    " Publish the public key only."
-                )
-            key = jwt.PyJWK(entry, algorithm=kind)
-            public[str(entry.get("kid", number))] = (key.key, kind)
-    except JwtIssuerFault:
-        raise
-    except _UNREADABLE as exc:
-        raise JwtIssuerFault(f"This is no JSON Web Key Set: {exc!r}.") from exc
+                private += 1
+                continue
+            public[str(entry.get("kid", number))] = (jwt.PyJWK(entry, algorithm=kind).key, kind)
+        except (ValueError, LookupError, TypeError, AttributeError, jwt.PyJWTError):
+            malformed += 1
+    if private or malformed:
+        log.warning(
+            "keys of the token issuer are skipped: %d private ones, which nobody may publish,"
+            " and %d malformed ones",
+            private,
+            malformed,
+        )
     if not public:
-        raise JwtIssuerFault("There is no key for RS256 or ES256 in the JSON Web Key Set.")
+        raise JwtIssuerFault("There is no public key for RS256 or ES256 in the JSON Web Key Set.")
     return public
 
 

@@ -16,6 +16,7 @@ import httpx2 as httpx
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.core.room.room import Room
+from gateway.outgoing import http
 from gateway.protocol.messages import DURABLE, PRIVATE, ServerMessage
 from gateway.server.outputs.sender import OutputSender, SharedOutput
 from gateway.server.runtime.hub import Hub
@@ -61,7 +62,12 @@ class Outputs:
         )
 
     def add(self, tables: Sequence[OutputTable]) -> None:
-        """Begin to serve outputs."""
+        """Begin to serve outputs. Call it once, before the event loop runs."""
+        if tables:
+            # A sender limits the time of an attempt itself. There is one for each room, so with
+            # the library's 100 connections a slow receiver of many rooms would stop the others.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+            self._client = http.client(timeout=None, limits=limits)
         self._outputs = [SharedOutput(table, partial(self._count, table)) for table in tables]
         for n, output in enumerate(self._outputs):
             table = output.table
@@ -92,13 +98,7 @@ class Outputs:
             sender = self._senders[room, n] = OutputSender(self._hub, output, room, seq - 1)
         sender.notify()
         if sender.task is None:
-            if self._client is None:
-                # A sender limits the time of an attempt itself. There is one for each room, so with
-                # the library's 100 connections a slow receiver of many rooms would stop the others.
-                self._client = httpx.AsyncClient(
-                    timeout=None,
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                )
+            assert self._client is not None, "`add` has made it"
             sender.task = self._tasks.start(sender.run(self._client))
 
     async def aclose(self) -> None:

@@ -46,7 +46,7 @@ IDLE_S = 60.0
 """Seconds without an event after which the sender ends. The next event starts it again."""
 
 NUMBER = 16
-"""Most characters of a number that a receiver tells."""
+"""Most bytes of a number that a receiver tells."""
 
 GONE = 410
 """Status by which a receiver says that it wants no further requests (Standard Webhooks)."""
@@ -204,7 +204,7 @@ class OutputSender:
         """Return the number of the last request that the receiver knows; 0 if it tells none."""
         try:
             async with asyncio.timeout(ATTEMPT_S), client.stream("GET", url) as answer:
-                async for text in answer.aiter_text(NUMBER):
+                async for text in answer.aiter_raw(NUMBER):
                     return max(0, int(text)) if answer.status_code == 200 else 0
                 return 0
         except (httpx.HTTPError, OSError, TimeoutError, ValueError):

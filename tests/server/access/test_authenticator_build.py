@@ -74,6 +74,8 @@ def test_tokens_signed_with_a_secret_or_with_a_key_of_a_file_are_accepted(tmp_pa
         ({"jwt_key": "short"}, "jwt_key has 5 bytes; 32 is the least"),
         ({"jwks_url": "https://id.example/jwks"}, "set jwt_audience"),
         ({"jwks_url": "http://id.example/jwks", "jwt_audience": "a"}, "begin with https"),
+        ({"jwks_url": "https://", "jwt_audience": "a"}, "jwks_url cannot be used: it must look"),
+        ({"jwks_url": "https://a:b/", "jwt_audience": "a"}, "jwks_url cannot be used: it must"),
         (
             {"jwks_file": "nowhere.json", "jwt_audience": "a"},
             "nowhere.json cannot be read: No such",

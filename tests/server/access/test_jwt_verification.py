@@ -12,11 +12,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx2 as httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from jwt.algorithms import RSAAlgorithm
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from gateway.auth.permissions import Role
 from gateway.errors import ClientFault, CloseCode, ErrorCode
@@ -29,8 +30,21 @@ from gateway.server.access.jwt_verification import (
     KeysNotFetched,
     read_key_set,
 )
-from tests.server.access.credentials import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
+from tests.server.access.credentials import (
+    ASK,
+    BOTH,
+    EC,
+    RSA,
+    SECRET,
+    WEAK,
+    bearer,
+    claims,
+    jwk,
+    jwks,
+    signed,
+)
 from tests.support.live import running, until
+from tests.support.receiver import Receiver
 from tests.support.talk import talk
 
 
@@ -127,14 +141,32 @@ def test_a_token_signed_with_a_short_key_is_refused() -> None:
     assert "1024 bits" in refused(JwtIssuer(key_set=jwks(jwk(WEAK, "w"))), token)
 
 
-def private_jwk() -> dict[str, Any]:
-    """Return a key with its private half, as some tools write it into the set."""
-    return {**jwk(RSA, "r"), **json.loads(RSAAlgorithm.to_jwk(RSA)), "kid": "r"}
+NESTED = '{"keys":' + "[" * 120_000 + "]" * 120_000 + "}"
+PRIVATE = {"kid": "p", **json.loads(RSAAlgorithm.to_jwk(RSA))}
+PRIVATE_EC = {"kid": "q", **json.loads(ECAlgorithm.to_jwk(EC))}
 
 
-def test_a_set_with_a_private_key_is_refused_because_everybody_could_sign() -> None:
-    with pytest.raises(JwtIssuerFault, match="whoever reads it can sign"):
-        read_key_set(jwks(private_jwk()))
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *(1, None, {}, {"kty": []}, {"kty": "RSA"}, {"kty": "RSA", "n": "!", "e": "AQAB"}),
+        *(jwk(EC, "e") | {"x": "AA"}, jwk(EC, "e") | {"x": 1}, jwk(EC, "e") | {"x": "\ud800"}),
+        *(PRIVATE, PRIVATE_EC),
+    ],
+)
+def test_a_private_or_malformed_key_is_skipped_and_the_others_are_used(
+    entry: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = jwks(entry, jwk(RSA, "r"))
+    assert list(read_key_set(text)) == ["r"]
+    private = int(entry in (PRIVATE, PRIVATE_EC))
+    assert f"{private} private ones" in caplog.text and f"{1 - private} malformed" in caplog.text
+    assert str(PRIVATE["d"]) not in caplog.text
+
+
+@pytest.mark.parametrize("token", ["\ud800.a.b", f"{'[' * 6000}.a.b"])
+def test_a_token_on_which_the_library_fails_is_refused(token: str) -> None:
+    refused(JwtIssuer(secret=SECRET, key_set=BOTH), token)
 
 
 def unverified(header: str) -> str:
@@ -166,15 +198,9 @@ def test_a_token_with_a_time_beyond_all_numbers_is_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "{}",
-        '{"keys":[]}',
-        '{"keys":[1]}',
-        '{"keys":[{}]}',
-        '{"keys":' + "[" * 240_000,
+        *("", "[]", "{}", '{"keys":[]}', '{"keys":[1]}', '{"keys":[{}]}', '{"keys":{"a":1}}'),
+        *(NESTED, jwks(PRIVATE)),
     ],
-    ids=lambda text: text[:16],
 )
 def test_a_bad_key_set_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(JwtIssuerFault):
@@ -254,16 +280,7 @@ async def test_keys_are_fetched_again_after_a_while_and_a_removed_key_is_refused
         await issuer.aclose()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nonsense",
-        "x" * (module.SET_BYTES + 1),
-        '{"keys":' + "[" * 240_000,
-        jwks(private_jwk()),
-    ],
-    ids=["nonsense", "long", "nested", "private"],
-)
+@pytest.mark.parametrize("text", ["nonsense", "x" * (module.SET_BYTES + 1), NESTED])
 async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,17 +292,43 @@ async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
         now[0] += module.AGAIN_S
         await issuer.wait_for_keys()
         issuer.permissions(token)
-        assert "could not be fetched" in caplog.text
+        assert "cannot be used" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "text", ['{"keys":' + "[" * 240_000, jwks(private_jwk())], ids=["nested", "private"]
-)
-async def test_a_token_is_answered_busy_if_the_first_fetched_set_is_bad(text: str) -> None:
+@pytest.mark.parametrize("text", ["nonsense", NESTED, jwks(PRIVATE)])
+async def test_tokens_are_answered_busy_while_the_issuer_publishes_no_usable_set(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with provider(text) as published:
-        issuer, _ = clocked(published.url)
-        with pytest.raises(KeysNotFetched):
-            (await settled(issuer, signed(RSA, "RS256", kid="r")))()
+        authenticator = Authenticator(Limits(), issuer=JwtIssuer(url=published.url))
+        async with (
+            running(authenticator=authenticator) as live,
+            httpx.AsyncClient(base_url=live.http) as client,
+        ):
+            for token in (signed(RSA, "RS256", kid="p"), signed(RSA, "RS256")):
+                answer = await client.post("/v1/translate", json=ASK, headers=bearer(token))
+                assert answer.status_code == 429
+            answer = await client.post("/v1/translate", json=ASK, headers=bearer("a.b.c"))
+            assert answer.status_code == 401
+    assert caplog.text.count("cannot be used") == 1
+
+
+async def test_an_answer_with_another_status_is_no_key_set_and_its_redirect_is_not_followed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Receiver(number=BOTH) as other:
+        head = f"HTTP/1.1 302 Found\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n"
+
+        async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head.encode())
+            writer.close()
+
+        async with await asyncio.start_server(redirect, "127.0.0.1", 0) as server:
+            issuer, _ = clocked(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+            await issuer.wait_for_keys()
+    assert "cannot be used: The answer was 302." in caplog.text
+    assert not other.received
 
 
 async def test_a_token_is_answered_busy_while_keys_cannot_be_fetched() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -94,6 +95,26 @@ async def test_a_receiver_that_is_away_for_a_while_misses_nothing() -> None:
         await until(lambda: metric(live, "gateway_output_behind") == 0)
         sent = [event["seq"] for received in receiver.posts for event in events(received)]
         assert sent == list(range(1, 41))
+
+
+async def test_cookies_of_a_receiver_are_never_kept_or_sent_back() -> None:
+    cookies = [f"Set-Cookie: c{n}={'x' * 100}; Path=/" for n in range(20)]
+    async with Receiver(headers=cookies) as receiver, speaking(receiver) as (live, speaker):
+        await say(speaker, "one")
+        await receiver.take(1)
+        await say(speaker, "two")
+        await until(lambda: metric(live, "gateway_output_behind") == 0)
+        assert len(receiver.posts) > 1
+        assert all("cookie" not in one.headers for one in receiver.posts)
+
+
+async def test_the_first_event_of_a_room_reads_no_certificates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Receiver() as receiver, speaking(receiver) as (_, speaker):
+        monkeypatch.setattr(ssl, "SSLContext", None)
+        await say(speaker, "one")
+        await receiver.take(1)
 
 
 async def test_a_slow_receiver_is_sent_fewer_and_larger_requests() -> None:

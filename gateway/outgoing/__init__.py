@@ -1,0 +1,1 @@
+"""Requests that the gateway makes itself."""
