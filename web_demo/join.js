@@ -1,4 +1,4 @@
-// The page on which somebody joins a meeting as a reader and chooses a language. Query: room, gateway.
+// The page on which somebody joins a meeting as a reader and chooses a language. Query: room.
 
 import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
@@ -6,7 +6,7 @@ import "./page/interface-language.js";
 import { inLanguage, nameOf } from "./page/languages.js";
 import { STRINGS, UI_LANGUAGE, uiNameOf, wantedLanguages } from "./page/strings.js";
 
-const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
+const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer
 
 const $ = (selector) => document.querySelector(selector);
 const settings = readSettings(location.search, location.href);

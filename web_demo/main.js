@@ -437,16 +437,13 @@ setRole(settings.role);
 $("#room").textContent = settings.room;
 document.title = STRINGS.page.meetingTitle({ room: settings.room });
 
-// A gateway elsewhere does not answer requests of this page; its languages are in its `welcome`.
-if (!settings.elsewhere) {
-  const answer = await fetch(new URL("v1/languages", settings.http), { headers: key.headers }).catch(() => null);
-  if (answer?.ok) {
-    pairs = (await answer.json()).languages;
-    const targets = [...new Set(pairs.flatMap(({ targets }) => targets))];
-    const sources = pairs.map(({ tag }) => tag);
-    offerLanguages([...sources.filter((tag) => targets.includes(tag)),
-                    ...targets.filter((tag) => !sources.includes(tag))], sources);
-  }
+const answer = await fetch(new URL("v1/languages", settings.http), { headers: key.headers }).catch(() => null);
+if (answer?.ok) {
+  pairs = (await answer.json()).languages;
+  const targets = [...new Set(pairs.flatMap(({ targets }) => targets))];
+  const sources = pairs.map(({ tag }) => tag);
+  offerLanguages([...sources.filter((tag) => targets.includes(tag)),
+                  ...targets.filter((tag) => !sources.includes(tag))], sources);
 }
 await connect();
 if (settings.demo) demo.playDemo(settings.demo);

@@ -1,5 +1,5 @@
 // Captions on a transparent page, for OBS, vMix or a shared screen: the last lines of a meeting.
-// Query: room, to=de,fr, lines=2, size=5.2 (percent of the height), place=top, plain (no dark band), gateway.
+// Query: room, to=de,fr, lines=2, size=5.2 (percent of the height), place=top, plain (no dark band).
 // The fragment may hold the key of the gateway: #key=...
 
 import { CaptionClient } from "../clients/js/client.js";

@@ -1,6 +1,7 @@
 // Settings in the address of a page, and links to a meeting. Pure.
 //
-// Owns: the query parameters room, role, from=en, to=de,fr, speaker, demo and gateway=ws://host:port.
+// Owns: the query parameters room, role, from=en, to=de,fr, speaker and demo. None of them names a gateway: a link
+// to a trusted page must not send what people say to another host.
 // Must not know: the document, sockets.
 
 const CONSONANTS = "bdfghklmnprstvz";
@@ -11,24 +12,19 @@ const MAX_LANGUAGES = 3; // as many columns as the page has
 /**
  * Read the settings of a page from its address.
  * @param {string} search query of the page, such as "?room=a&to=de,fr"
- * @param {string} page address of the page; if the query names no gateway, it is the one that served the page, which
- *   may be mounted below a path
+ * @param {string} page address of the page; its gateway is the one that served it, which may be mounted below a path
  * @param {{role?: string, from?: string, to?: string}} defaults values for absent parameters
- * @returns settings: `gateway` and `http` are the URLs for sockets and for requests; `elsewhere`
- *   tells whether the gateway is named in the query; `to` is a list of language tags
+ * @returns settings: `gateway` and `http` are the URLs for sockets and for requests; `to` is a list of language tags
  */
 export function readSettings(search, page, defaults = {}) {
   const query = new URLSearchParams(search);
-  const gateway = new URL(query.get("gateway") ?? new URL(".", page));
-  if (!gateway.pathname.endsWith("/")) gateway.pathname += "/"; // addresses of requests are relative to it
-  gateway.protocol = gateway.protocol.replace("http", "ws");
-  const http = new URL(gateway);
-  http.protocol = http.protocol.replace("ws", "http");
+  const http = new URL(".", page); // addresses of requests are relative to it
+  const gateway = new URL(http);
+  gateway.protocol = http.protocol.replace("http", "ws");
   const role = query.get("role") ?? defaults.role;
   return {
     gateway,
     http,
-    elsewhere: query.has("gateway"),
     room: query.get("room"),
     role: ROLES.includes(role) ? role : "speak",
     from: query.get("from") ?? defaults.from ?? null,
@@ -56,12 +52,11 @@ export function inventRoomName(random = crypto.getRandomValues(new Uint8Array(10
  * @param {object} settings result of `readSettings`
  * @param {object} extra further query parameters
  */
-export function meetingLink(base, page, { room, gateway, elsewhere }, extra = {}) {
+export function meetingLink(base, page, { room }, extra = {}) {
   const url = new URL(page, base);
   url.search = "";
   url.hash = ""; // it may hold a key, which a link must not carry by accident
   url.searchParams.set("room", room);
-  if (elsewhere) url.searchParams.set("gateway", gateway.href);
   for (const [name, value] of Object.entries(extra)) url.searchParams.set(name, value);
   return url.href;
 }

@@ -23,7 +23,7 @@ export class ShareDialog {
   #base = location.href; // or an address of this page that other machines reach
 
   /**
-   * @param {{room: string, gateway: URL, http: URL, elsewhere: boolean}} settings
+   * @param {{room: string, gateway: URL, http: URL}} settings
    * @param {AccessKey} key
    * @param {() => string[]} options.languages returns the languages that this page reads
    * @param {() => string[]} options.offered returns the languages that the gateway translates into
@@ -64,8 +64,8 @@ export class ShareDialog {
   #renderLinks(key) {
     const local = LOCAL_HOST.test(new URL(this.#base).host);
     document.querySelector("#local-note").hidden = !local;
-    // A telephone could not open a local address, and elsewhere the code would lead to the gateway's own page.
-    this.#code.hidden = document.querySelector("#scan-note").hidden = local || this.#settings.elsewhere;
+    // A telephone could not open a local address.
+    this.#code.hidden = document.querySelector("#scan-note").hidden = local;
     const fragment = key ? `#key=${encodeURIComponent(key)}` : "";
     const links = {
       read: meetingLink(this.#base, "join.html", this.#settings) + fragment,
@@ -86,7 +86,7 @@ export class ShareDialog {
     const answer = await fetch(url, { headers: key ? { authorization: `Bearer ${key}` } : {} }).catch(() => null);
     if (!answer?.ok) return this.#code.replaceChildren();
     const [, reachable] = /<([^>]+)>/.exec(answer.headers.get("link") ?? "") ?? [];
-    if (reachable && !this.#settings.elsewhere) {
+    if (reachable) {
       this.#base = reachable;
       this.#renderLinks(key);
     }

@@ -338,6 +338,26 @@ async def test_every_answer_carries_the_security_headers() -> None:
             assert len(headers.get_list("content-security-policy")) == 1
 
 
+@pytest.mark.parametrize(
+    ("host", "sources"),
+    [
+        ("127.0.0.1:8000", "'self' ws://127.0.0.1:8000 wss://127.0.0.1:8000"),
+        ("localhost", "'self' ws://localhost wss://localhost"),
+        *((host, "'self'") for host in ("[::1]:8000", "*", "a; script-src *", "a b", "")),
+    ],
+)
+async def test_a_page_may_connect_to_the_gateway_that_served_it_and_to_no_other(
+    host: str, sources: str
+) -> None:
+    async with browse() as (client, _):
+        answer = await client.get("/", headers={"host": host})
+    rules = answer.headers["content-security-policy"].split("; ")
+    assert [rule for rule in rules if "connect" in rule or "ws" in rule] == [
+        f"connect-src {sources}"
+    ]
+    assert sum("script-src" in rule for rule in rules) == 1
+
+
 async def test_the_answer_500_carries_the_security_headers_too() -> None:
     async with browse(ScriptedEngine(fault=failing(ValueError("a bug")))) as (client, live):
         live.state.metrics = None  # a use of it raises

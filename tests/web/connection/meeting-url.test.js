@@ -8,21 +8,21 @@ import { inventRoomName, meetingLink, readSettings } from "../../../web_demo/con
 const HERE = "http://127.0.0.1:8000/";
 
 test("the page connects to the gateway that served it", () => {
-  const { gateway, elsewhere } = readSettings("", HERE);
-  assert.deepEqual([gateway.href, elsewhere], ["ws://127.0.0.1:8000/", false]);
+  assert.equal(readSettings("", HERE).gateway.href, "ws://127.0.0.1:8000/");
   assert.equal(readSettings("", "https://a.example").gateway.href, "wss://a.example/");
 });
 
-test("the page connects to the gateway that its address names", () => {
-  const { gateway, elsewhere } = readSettings("?gateway=wss://b.example:9", HERE);
-  assert.deepEqual([gateway.href, elsewhere], ["wss://b.example:9/", true]);
+test("no parameter of a link makes the page connect to another host", () => {
+  for (const name of ["gateway", "http", "host", "url", "server"]) {
+    const { gateway, http } = readSettings(`?${name}=wss://b.example:9`, HERE);
+    assert.deepEqual([gateway.href, http.href], ["ws://127.0.0.1:8000/", HERE]);
+  }
 });
 
 test("a page below a path belongs to the gateway that is mounted there", () => {
   const { gateway, http } = readSettings("?room=a", "https://a.example/meetings/captions/join.html?room=a#key=b");
   assert.equal(gateway.href, "wss://a.example/meetings/captions/");
   assert.equal(new URL("v1/languages", http).href, "https://a.example/meetings/captions/v1/languages");
-  assert.equal(readSettings("?gateway=ws://b.example/captions", HERE).gateway.href, "ws://b.example/captions/");
 });
 
 test("at most three languages are read from the address, each once", () => {
@@ -41,15 +41,12 @@ test("invented room names are valid and differ from each other", () => {
   for (const name of names) assert.match(name, /^[a-z]{4}-[a-z]{4}-\d\d$/);
 });
 
-test("a link contains the room, and the gateway if another one served the page", () => {
-  const room = { room: "demo", ...readSettings("", HERE) };
-  assert.equal(meetingLink(`${HERE}?x=1#y`, "join.html", { ...room, room: "demo" }), `${HERE}join.html?room=demo`);
-  const other = { ...readSettings("?gateway=wss://b.example", HERE), room: "demo" };
-  assert.equal(new URL(meetingLink(HERE, "join.html", other)).searchParams.get("gateway"), "wss://b.example/");
+test("a link contains the room, and nothing else of the page's address", () => {
+  assert.equal(meetingLink(`${HERE}?x=1#y`, "join.html", { room: "demo" }), `${HERE}join.html?room=demo`);
 });
 
 test("a gateway has one address for sockets and one for requests", () => {
-  const { gateway, http } = readSettings("?gateway=wss://b.example", HERE);
+  const { gateway, http } = readSettings("", "https://b.example/join.html?room=a");
   assert.deepEqual([gateway.href, http.href], ["wss://b.example/", "https://b.example/"]);
   assert.equal(readSettings("", HERE).http.href, "http://127.0.0.1:8000/");
 });
