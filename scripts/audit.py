@@ -1,7 +1,8 @@
 """Known vulnerabilities of the installed packages, by pip-audit. `make audit` runs it.
 
 The exit status is 1 if there are any. If the service cannot be reached, or knows none of the
-packages (a private registry), nothing was audited: the output says so, and the status is 0.
+packages (a private registry), nothing was audited: the last line says so, and the status is 0.
+`.ci/run` repeats that line at its end.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def main(command: tuple[str, ...] = COMMAND) -> int:
     for one, hole in bad:
         fixed = ", ".join(hole["fix_versions"]) or "no version"
         print(f"audit: {one['name']} {one['version']}: {hole['id']}, mended in {fixed}")
-    print(f"audit: {len(known)} packages, {len(bad)} known vulnerabilities")
     if unknown:
         print(f"audit: not known to the service: {', '.join(unknown)}")
+    print(f"audit: {len(known)} packages, {len(bad)} known vulnerabilities")
     return 1 if bad else 0
 
 
