@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import re
+import sys
 from pathlib import Path
 
 import httpx2 as httpx
@@ -105,6 +108,34 @@ def outputs(**ports: int) -> str:
     )
 
 
+def written_files(pid: int) -> list[str]:
+    """Return the files that a process has opened to write to, except standard output."""
+    found = []
+    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+        flags = re.search(r"flags:\s+(\d+)", info.read_text())
+        link = Path(f"/proc/{pid}/fd/{info.name}")
+        if flags and int(flags[1], 8) & os.O_ACCMODE and link.is_file() and int(info.name) > 2:
+            found.append(os.readlink(link))
+    # The language detector unpacks its model in a file without a name.
+    return [path for path in found if not path.endswith("(deleted)")]
+
+
+def test_without_a_store_a_gateway_writes_no_file(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "keys.toml").write_text(FILE)
+    before = sorted(tmp_path.rglob("*"))
+    flags = ["--scripted-pace", "0", "--keys", str(tmp_path / "keys.toml")]
+    program = (sys.executable, "-B", "-m", "gateway", "serve")
+    where = str(home)
+    with gateway(
+        *SCRIPTED, *flags, program=program, HOME=where, TMPDIR=where, XDG_CACHE_HOME=where
+    ) as process:
+        asyncio.run(meet(process))
+        assert written_files(process.popen.pid) == []
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def pieces(secret: str) -> list[str]:
     """Return parts of a secret that would reveal much of it."""
     if secret.startswith("gwk_"):
@@ -146,6 +177,7 @@ async def test_a_meeting_logged_at_debug_leaves_no_text_and_no_secret_in_the_log
             said = process.text
     assert '"debug"' in said or "DEBUG" in said
     assert "gateway.connection" in said, "it logged nothing at all"
+    assert "POST /v1" not in said and "HTTP/1.1" not in said, "there is an access log"
     assert "WARNING opentelemetry" in said or '"opentelemetry' in said
     assert "output failing failed: 500" in said and "public keys of the token issuer" in said
     if form == "json":

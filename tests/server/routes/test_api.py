@@ -21,7 +21,9 @@ from gateway.server.routes import api, libretranslate, oneshot, page, qr, sse, t
 from gateway.server.routes import body as body_module
 from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.phase import HubPhase
+from tests.server.access.credentials import MODERATOR, bearer, running_with_keys
 from tests.support.live import browse, until
+from tests.support.talk import talk
 
 
 def ask(text: str = "good morning", **more: Any) -> dict[str, Any]:
@@ -356,6 +358,29 @@ async def test_a_page_may_connect_to_the_gateway_that_served_it_and_to_no_other(
         f"connect-src {sources}"
     ]
     assert sum("script-src" in rule for rule in rules) == 1
+
+
+async def test_no_answer_sets_a_cookie_and_none_is_read_as_a_key() -> None:
+    async with running_with_keys() as (_, client):
+        for path in ("/", "/join.html", "/healthz", "/v1/languages", "/metrics", "/v1/nothing"):
+            for headers in ({}, bearer(MODERATOR), {"cookie": f"authorization=Bearer {MODERATOR}"}):
+                answer = await client.get(path, headers=headers)
+                assert "set-cookie" not in answer.headers
+                if path == "/metrics":
+                    assert answer.status_code == (200 if headers == bearer(MODERATOR) else 401)
+
+
+async def test_the_metrics_contain_no_room_and_no_text() -> None:
+    secret = "canary"
+    async with browse() as (client, live):
+        query = f"?room={secret}&from=en&to=de&speaker={secret}"
+        async with talk(live, query) as speaker:
+            await speaker.send({"type": "set", "glossary": {secret: secret}, "context": secret})
+            await speaker.send({"type": "say", "text": f"{secret} one"})
+            await speaker.until("final")
+            shown = (await client.get("/metrics")).text
+    assert "gateway_captions" in shown
+    assert secret not in shown
 
 
 async def test_the_answer_500_carries_the_security_headers_too() -> None:

@@ -225,6 +225,18 @@ async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> 
     await hub.forget("other")
 
 
+async def test_a_resume_token_is_valid_for_two_hours_at_most() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    begun = hub.wall()
+    session = hub.open(ConnectRequest(room="r", targets=("de",)))
+    welcome = read(session.outbox.take()[0])
+    assert isinstance(welcome, Welcome)
+    hub.wall = lambda: begun + 7_199
+    assert hub.recognise(welcome.resume, "r") is not None
+    hub.wall = lambda: begun + 7_201
+    assert hub.recognise(welcome.resume, "r") is None
+
+
 async def test_permissions_for_many_rooms_and_many_languages_fit_into_a_resume_token() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
