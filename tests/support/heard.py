@@ -36,6 +36,10 @@ class HandWorker:
         if self.late:
             self.waiting += seconds
 
+    @property
+    def held(self) -> int:
+        return 0
+
     def finish(self) -> None:
         self.finishing = True
         if not self.late:

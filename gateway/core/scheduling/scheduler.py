@@ -14,18 +14,17 @@ while the engine does not keep up, see `gateway.core.scheduling.overload`. Gauge
 from __future__ import annotations
 
 import enum
-from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.core.scheduling.overload import BYTES, OverloadMonitor
-from gateway.job import Job, Priority, RecognitionJob
+from gateway.core.scheduling.turns import JobTurns
+from gateway.job import Job, Priority
 
-AnyJob = Job | RecognitionJob
-"""A job with a room and a tenant, between which the turns are shared."""
 Pair = tuple[str, str]
 """Source and target language of a job."""
 
@@ -62,134 +61,6 @@ class StopJob(msgspec.Struct, frozen=True):
     """Abort this running job in the engine now."""
 
     job_id: str
-
-
-class Shares:
-    """The virtual times of the parties that share the engine: start-time fair queueing.
-
-    Each party has a time at which its next job is due. A job moves this time on by its work, and a
-    party that was idle is due now. So no party saves up turns, and none that is ahead becomes equal
-    by being idle for a moment. While two of them always have jobs waiting, the work that was
-    started for one exceeds that for the other by at most the largest job of each.
-
-    Source: Goyal, Vin, Cheng, "Start-Time Fair Queuing", SIGCOMM 1996.
-    """
-
-    __slots__ = ("_due", "_now")
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._due: dict[str, float] = {}
-
-    def join(self, key: str) -> None:
-        """Add a party that had no jobs waiting."""
-        self._due[key] = max(self._due.get(key, 0.0), self._now)
-
-    def first(self, keys: Iterable[str]) -> str:
-        """Return the party whose job is due first; of several the first of ``keys``."""
-        return min(keys, key=self._due.__getitem__)
-
-    def charge(self, key: str, work: int, waiting: Container[str]) -> None:
-        """Count a job that starts, and forget parties that are due and not ``waiting``.
-
-        They would be due now if they came again, so nothing is lost.
-        """
-        # Virtual time never goes back, or a party that was idle would be ahead of all others.
-        now = self._now = max(self._now, self._due[key])
-        self._due[key] += work
-        self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
-
-
-class JobTurns:
-    """Ids of waiting jobs of one priority, in the order in which they are to run."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, dict[str, deque[str]]] = {}  # by tenant, then by room
-        self._tenants = Shares()
-        self._rooms: dict[str, Shares] = {}  # of the tenants that have jobs waiting
-
-    def __iter__(self) -> Iterator[str]:
-        return (id for rooms in self._waiting.values() for ids in rooms.values() for id in ids)
-
-    def add(self, job: AnyJob) -> None:
-        """Queue a job behind the others of its room."""
-        rooms = self._waiting.get(job.tenant)
-        # A tenant without waiting jobs begins where the virtual time is now.
-        if rooms is None:
-            rooms = self._waiting[job.tenant] = {}
-            self._rooms[job.tenant] = Shares()
-            self._tenants.join(job.tenant)
-        if job.room not in rooms:
-            rooms[job.room] = deque()
-            self._rooms[job.tenant].join(job.room)
-        rooms[job.room].append(job.id)
-
-    def remove(self, job: AnyJob) -> None:
-        """Remove a job from the queue."""
-        self._waiting[job.tenant][job.room].remove(job.id)
-        self._tidy(job.tenant, job.room)
-
-    def behind(self, room: str, jobs: int) -> bool:
-        """Tell whether another room has more jobs than this one would have with ``jobs`` more."""
-        counts = [
-            (name, len(ids)) for rooms in self._waiting.values() for name, ids in rooms.items()
-        ]
-        own = sum(count for name, count in counts if name == room)
-        return any(count > own + jobs for _, count in counts)
-
-    def next(
-        self,
-        work: Callable[[str], int],
-        among: Container[str] | None = None,
-        fits: Callable[[str], bool] | None = None,
-    ) -> str | None:
-        """Remove and return the job whose turn it is; None if there is none.
-
-        :param work: the work of a job, by its id
-        :param among: tenants that may have a turn; None: all
-        :param fits: tells of a job whether there is a slot for it; None: there is one for all. The
-            others are passed over
-        """
-        tenants = [tenant for tenant in self._waiting if among is None or tenant in among]
-        ready: dict[str, dict[str, str]] = {}  # by tenant and room, the job that would be next
-        if fits is not None:
-            for tenant in tenants:
-                found = {
-                    room: id
-                    for room, ids in self._waiting[tenant].items()
-                    if (id := next(filter(fits, ids), None)) is not None
-                }
-                if found:
-                    ready[tenant] = found
-            tenants = list(ready)
-        if not tenants:
-            return None
-        tenant = self._tenants.first(tenants)
-        rooms = self._waiting[tenant]
-        room = self._rooms[tenant].first(ready.get(tenant, rooms))
-        # The first one of the room, unless those before it wait for another engine.
-        if fits is None:
-            id = rooms[room].popleft()
-        else:
-            id = ready[tenant][room]
-            rooms[room].remove(id)
-        cost = work(id)
-        self._tenants.charge(tenant, cost, self._waiting)
-        self._rooms[tenant].charge(room, cost, rooms)
-        self._tidy(tenant, room)
-        return id
-
-    def _tidy(self, tenant: str, room: str) -> None:
-        """Forget rooms and tenants without jobs, and all virtual times if nothing waits."""
-        rooms = self._waiting[tenant]
-        if not rooms[room]:
-            del rooms[room]
-        if not rooms:
-            del self._waiting[tenant]
-            del self._rooms[tenant]
-        # With nobody waiting there is nothing to be fair about.
-        if not self._waiting:
-            self._tenants = Shares()
 
 
 class _Place(NamedTuple):

@@ -43,6 +43,10 @@ class AudioWorker(Protocol):
     def waiting(self) -> float:
         """Seconds of audio that are not decoded."""
 
+    @property
+    def held(self) -> int:
+        """Memory of the audio that is not decoded, in bytes."""
+
     def feed(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
 
@@ -65,7 +69,7 @@ class AudioWorker(Protocol):
         """Count speech that was not recognised."""
 
     def close(self) -> None:
-        """Stop all work. Idempotent."""
+        """Stop all work, and let go of the stream. Idempotent."""
 
 
 class SpeechService(Protocol):
@@ -102,11 +106,10 @@ class AudioStream:
         self.tags = tags
         self.over = False
         """True if nothing more will be heard."""
+        self.room, self.tenant = session.room.name, session.permissions.tenant
         self._session = session
         self._worker = service.open(self)
-        self._speech = SpeechStream(
-            self._worker.id, langs, room=session.room.name, tenant=session.permissions.tenant
-        )
+        self._speech = SpeechStream(self._worker.id, langs, room=self.room, tenant=self.tenant)
         self._received = 0.0  # seconds of audio that were accepted
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
         self._offsets = deque([(0.0, t0)])  # from which second of audio on which clock
@@ -125,6 +128,11 @@ class AudioStream:
     def waiting(self) -> float:
         """Seconds of audio that wait to be decoded."""
         return self._worker.waiting
+
+    @property
+    def held(self) -> int:
+        """Memory of the audio that waits to be decoded, in bytes."""
+        return self._worker.held
 
     def state(self, ref: str | None = None) -> AudioState:
         """Return the event that tells a client how far the audio is heard."""

@@ -8,8 +8,8 @@ with the extra ``speech``; without it only PCM of 16 kHz is read.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, Protocol
 
@@ -20,6 +20,8 @@ from gateway.job import SAMPLE_RATE
 from gateway.protocol.audio import OPUS, PCM
 
 SAMPLE_BYTES = 2
+CHANNELS = "stereo"
+"""Channels that Opus is decoded to: the decoder makes two channels of one, never one of two."""
 
 
 class AudioDecoder(Protocol):
@@ -66,7 +68,7 @@ class PcmDecoder:
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
-        self._resampler = _resampler()
+        self._resampler = Resampler("s16", "mono", rate)
 
     def decode(self, frame: bytes) -> bytes:
         if not frame:
@@ -76,31 +78,79 @@ class PcmDecoder:
         samples = np.frombuffer(frame, "<i2").astype(np.int16, copy=False)
         audio = AudioFrame.from_ndarray(samples[None, :], format="s16", layout="mono")
         audio.sample_rate = self._rate
-        return _pcm(self._resampler.resample(audio))
+        return self._resampler.resample(audio)
 
     def finish(self) -> bytes:
-        return _pcm(self._resampler.resample(None))
+        return self._resampler.resample(None)
 
 
 class OpusDecoder:
     """A decoder of packets of Opus."""
 
     def __init__(self) -> None:
-        self._codec, self._resampler = _opus(), _resampler()
+        self._begin()
 
     def decode(self, frame: bytes) -> bytes | None:
         from av import FFmpegError, Packet
 
         try:
-            audio = self._codec.decode(Packet(frame))
-            return b"".join(_pcm(self._resampler.resample(one)) for one in audio)
+            return b"".join(
+                self._resampler.resample(one) for one in self._codec.decode(Packet(frame))
+            )
         except FFmpegError:
             # A decoder that has failed may accept nothing more.
-            self._codec, self._resampler = _opus(), _resampler()
+            self._begin()
             return None
 
     def finish(self) -> bytes:
-        return _pcm(self._resampler.resample(None))
+        return self._resampler.resample(None)
+
+    def _begin(self) -> None:
+        from av import AudioCodecContext
+
+        self._codec = AudioCodecContext.create("opus", "r")
+        self._codec.sample_rate = OPUS_RATE
+        self._codec.layout = CHANNELS
+        self._resampler = Resampler("fltp", CHANNELS, OPUS_RATE)
+
+
+class Resampler:
+    """A converter of audio to PCM of 16 kHz.
+
+    :param format: FFmpeg's name of the format of the samples
+    :param layout: FFmpeg's name of the channels
+    :param rate: samples per second
+    """
+
+    # PyAV's `AudioResampler` makes such a graph too, with a thread for each core of the machine.
+    def __init__(self, format: str, layout: str, rate: int) -> None:
+        from av.filter import Graph
+
+        self._graph = Graph()
+        self._graph.threads = 1  # the thread that calls
+        self._graph.link_nodes(
+            self._graph.add(
+                "abuffer", sample_rate=f"{rate}", sample_fmt=format, channel_layout=layout
+            ),
+            self._graph.add(
+                "aformat",
+                sample_rates=f"{SAMPLE_RATE}",
+                sample_fmts="s16",
+                channel_layouts="mono",
+            ),
+            self._graph.add("abuffersink"),
+        ).configure()
+
+    def resample(self, audio: Any) -> bytes:
+        """Return the PCM that a frame of PyAV completes; None ends the audio."""
+        self._graph.push(audio)
+        pcm = b""
+        # It has no more until the next frame, or for ever.
+        with contextlib.suppress(BlockingIOError, EOFError):
+            while True:
+                made = self._graph.pull().to_ndarray()
+                pcm += made.astype("<i2", copy=False).tobytes()
+        return pcm
 
 
 def silence(seconds: float) -> bytes:
@@ -110,22 +160,3 @@ def silence(seconds: float) -> bytes:
 
 def _has_pyav() -> bool:
     return importlib.util.find_spec("av") is not None
-
-
-def _resampler() -> Any:
-    from av import AudioResampler
-
-    return AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
-
-
-def _opus() -> Any:
-    from av import AudioCodecContext
-
-    codec = AudioCodecContext.create("opus", "r")
-    codec.sample_rate = OPUS_RATE
-    codec.layout = "stereo"  # the decoder makes two channels of one, never one of two
-    return codec
-
-
-def _pcm(frames: Iterable[Any]) -> bytes:
-    return b"".join(frame.to_ndarray().astype("<i2", copy=False).tobytes() for frame in frames)

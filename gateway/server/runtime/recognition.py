@@ -1,15 +1,14 @@
-"""The recognition of speech for all sockets: decoding, jobs of the recogniser, and their turns.
+"""The recognition of speech for all sockets: streams of audio, jobs of the recogniser, their turns.
 
-Owns: the order of jobs, the threads that decode, and the counters. Must not know: what is heard in
-a room, frames of sockets, any particular recogniser.
+Owns: the order of jobs, and the counters. Must not know: what is heard in a room, frames of
+sockets, how audio is decoded, any particular recogniser.
 
 Every stream has at most one job, so a late recogniser leaves out what is old. Jobs at the end of an
 utterance come before the others; within one kind the tenants share the recogniser by seconds of
-audio, and then the rooms of a tenant. Audio is decoded, and voice detected in it, by threads of a
-lower priority, so that translation is not delayed.
+audio, and then the rooms of a tenant.
 
-Bounds: `Limits.audio_burst` seconds of each stream that are not decoded; one job of each stream;
-`Recogniser.capacity` jobs at once; `Limits.job_s` for a job.
+Bounds: one job of each stream; `Recogniser.capacity` jobs at once; `Limits.job_s` for a job. What
+is not decoded is bounded by `gateway.core.session.audio`.
 """
 
 from __future__ import annotations
@@ -18,22 +17,20 @@ import asyncio
 import logging
 import secrets
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from gateway.core.recognition.timing import FRAME_BYTES
-from gateway.core.scheduling.scheduler import JobTurns
+from gateway.core.scheduling.turns import JobTurns
 from gateway.core.session.audio_stream import AudioStream
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.base import Recogniser
-from gateway.engines.recognition.thread_priority import yield_to_others
 from gateway.errors import ClientFault, EngineFault, ErrorCode, redacted
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 from gateway.protocol.audio import AudioInfo
-from gateway.server.audio.decoding import SAMPLE_BYTES, codecs, decoder, rates, silence
+from gateway.server.audio.decoding import SAMPLE_BYTES, codecs, decoder, rates
+from gateway.server.audio.decoding_thread import Decoded, DecodingThread, UndecodedAudio, Voice
 from gateway.text import languages
 
 if TYPE_CHECKING:
@@ -43,17 +40,8 @@ log = logging.getLogger("gateway.recognition")
 
 WINDOW_S = 50.0
 """Seconds of audio that a client may have waiting. A stream keeps 60 (`SpeechTiming.backlog`)."""
-BATCH_S = 1.0
-"""Seconds of audio of one stream that are decoded at once: then others have their turn."""
 DELAYS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """Buckets for the time from the end of speech to its final text, in seconds."""
-
-
-class Voice(Protocol):
-    """A detector of voice in one stream, see `gateway.engines.recognition.voice`."""
-
-    def probabilities(self, pcm: bytes) -> list[float]:
-        """Return the probability of voice in each frame that ``pcm`` completes."""
 
 
 class RecognitionRunner:
@@ -79,7 +67,7 @@ class RecognitionRunner:
         self.hub = hub
         self.voice = voice
         self._loaded = False
-        self.pool = ThreadPoolExecutor(1, "audio", initializer=yield_to_others)
+        self.decoding = DecodingThread()
         self._waiting: dict[str, tuple[RecognitionJob, StreamWorker]] = {}
         self._turns = {True: JobTurns(), False: JobTurns()}  # by `RecognitionJob.final`
 
@@ -101,6 +89,11 @@ class RecognitionRunner:
     def undecoded_s(self) -> float:
         """Seconds of audio that are not decoded."""
         return sum(worker.waiting for worker in list(self.streams.values()))
+
+    @property
+    def undecoded_bytes(self) -> int:
+        """Memory of the audio that is not decoded."""
+        return sum(worker.held for worker in list(self.streams.values()))
 
     def info(self) -> AudioInfo:
         """Return the codecs, languages and limits that a client is told."""
@@ -147,7 +140,7 @@ class RecognitionRunner:
     def sweep(self) -> None:
         """Do once a second what nothing leads to: say again what a room had no time for."""
         for worker in list(self.streams.values()):
-            worker.tell(worker.stream.retry)
+            worker.retry()
 
     async def aclose(self) -> None:
         """Stop all streams, jobs and threads, and close the recogniser."""
@@ -155,7 +148,7 @@ class RecognitionRunner:
             worker.close()
         if self.running:
             await asyncio.wait(self.running.values())
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.decoding.close()
         await self.recogniser.aclose()
 
     def _start_jobs(self) -> None:
@@ -185,8 +178,9 @@ class RecognitionRunner:
             worker.answered(job, None)
         except Exception as exc:
             self.jobs[ErrorCode.INTERNAL.value] += 1
-            bare = redacted(exc)
-            log.error("recognition %s failed", job.id, exc_info=bare, extra={"room": job.room})
+            # Not kept in a variable: its traceback refers to this frame.
+            extra = {"room": job.room}
+            log.error("recognition %s failed", job.id, exc_info=redacted(exc), extra=extra)
             worker.answered(job, None)
         else:
             self.jobs["done"] += 1
@@ -206,30 +200,40 @@ class StreamWorker:
 
     def __init__(self, runner: RecognitionRunner, stream: AudioStream, id: str) -> None:
         self.id = id
-        self.stream = stream
-        self.waiting = 0.0
+        self._stream: AudioStream | None = stream  # None: it is closed
         self._runner = runner
-        self._decoder = decoder(stream.format)
-        self._voice = runner.voice()
-        self._frames: deque[tuple[bytes, float]] = deque()
-        self._rest = b""  # of a frame of voice detection
+        self._audio = UndecodedAudio(
+            runner.decoding,
+            decoder(stream.format),
+            runner.voice(),
+            self._decoded,
+            id=id,
+            room=stream.room,
+            tenant=stream.tenant,
+        )
         self._job: RecognitionJob | None = None
-        self._decoding = self._finishing = self._closed = False
 
     def __repr__(self) -> str:
         return f"<StreamWorker {self.id}, {self.waiting:.1f} s not decoded>"
 
+    @property
+    def waiting(self) -> float:
+        """Seconds of audio that are not decoded."""
+        return self._audio.seconds
+
+    @property
+    def held(self) -> int:
+        """Memory of the audio that is not decoded."""
+        return self._audio.bytes
+
     def feed(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
         self._runner.audio_s += seconds
-        self.waiting += seconds
-        self._frames.append((frame, seconds))
-        self._decode()
+        self._audio.feed(frame, seconds)
 
     def finish(self) -> None:
         """Call `AudioStream.drained` after the last frame."""
-        self._finishing = True
-        self._decode()
+        self._audio.finish()
 
     def recognise(self, job: RecognitionJob) -> None:
         """Give a job to the recogniser, in place of the one before."""
@@ -255,86 +259,52 @@ class StreamWorker:
         self._runner.lost_s += seconds
 
     def close(self) -> None:
-        """Stop all work. Idempotent."""
-        self._closed = True
-        self.waiting = 0.0
-        self._frames.clear()
+        """Stop all work, and let go of the stream and of what decodes it. Idempotent."""
+        self._stream = None
+        self._audio.close()
         self.abort()
         self._runner.streams.pop(self.id, None)
 
+    def retry(self) -> None:
+        """Say again what the room had no time for."""
+        if self._stream is not None:
+            self._tell(self._stream.retry)
+
     def answered(self, job: RecognitionJob, result: Recognised | None) -> None:
         """Note the end of a job; None: it has failed."""
-        if job is not self._job:
+        if job is not self._job or self._stream is None:
             return
         self._job = None
         if result is None:
-            self.tell(self.stream.failed)
+            self._tell(self._stream.failed)
         else:
-            self.tell(self.stream.recognised, result)
+            self._tell(self._stream.recognised, result)
 
-    def tell(self, call: Callable[..., None], *arguments: object) -> None:
+    def _decoded(self, result: Decoded | BaseException) -> None:
+        stream = self._stream
+        if stream is None:
+            return
+        if isinstance(result, BaseException):
+            log.error("stream %s cannot be decoded", self.id, exc_info=redacted(result))
+            stream.abandon(self._runner.hub.now())
+            return
+        # A stream that is over takes no notice of what is left.
+        if result.broken:
+            self._tell(stream.broken)
+        if result.pcm:
+            self._tell(stream.decoded, result.pcm, result.voice)
+        if result.last:
+            self._tell(stream.drained)
+
+    def _tell(self, call: Callable[..., None], *arguments: object) -> None:
         """Tell the stream something, and do what the room decides. Never raises."""
         try:
             call(*arguments, self._runner.hub.now())
             self._runner.hub.act()
         except Exception as exc:
             log.error("stream %s ended by a fault", self.id, exc_info=redacted(exc))
-            self.stream.abandon(self._runner.hub.now())
-
-    def _decode(self) -> None:
-        """Decode the next frames in a thread, if none are being decoded."""
-        if self._decoding or self._closed or not (self._frames or self._finishing):
-            return
-        batch: list[tuple[bytes, float]] = []
-        taken = 0.0
-        while self._frames and taken < BATCH_S:
-            batch.append(self._frames.popleft())
-            taken += batch[-1][1]
-        last = self._finishing and not self._frames
-        self._decoding = True
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._runner.pool, self._work, batch, last)
-        work.add_done_callback(partial(self._decoded, taken, last))
-
-    def _work(self, batch: list[tuple[bytes, float]], last: bool) -> tuple[bytes, list[float], int]:
-        """Return PCM in whole frames of voice detection, the voice in them, and broken frames."""
-        # Runs in a thread.
-        pcm, broken = [self._rest], 0
-        for frame, seconds in batch:
-            decoded = self._decoder.decode(frame)
-            if decoded is None:
-                broken += 1
-                decoded = silence(seconds)
-            pcm.append(decoded)
-        if last:
-            pcm.append(self._decoder.finish())
-        whole = b"".join(pcm)
-        if last:
-            whole += bytes(-len(whole) % FRAME_BYTES)
-        end = len(whole) - len(whole) % FRAME_BYTES
-        self._rest = whole[end:]
-        return whole[:end], self._voice.probabilities(whole[:end]), broken
-
-    def _decoded(
-        self, taken: float, last: bool, work: asyncio.Future[tuple[bytes, list[float], int]]
-    ) -> None:
-        self._decoding = False
-        if self._closed or work.cancelled():
-            return
-        self.waiting = max(0.0, self.waiting - taken) if self._frames else 0.0
-        if (fault := work.exception()) is not None:
-            log.error("stream %s cannot be decoded", self.id, exc_info=redacted(fault))
-            self.stream.abandon(self._runner.hub.now())
-            return
-        pcm, voice, broken = work.result()
-        if broken:
-            self.tell(self.stream.broken)
-        if pcm:
-            self.tell(self.stream.decoded, pcm, voice)
-        if last:
-            self.tell(self.stream.drained)
-        else:
-            self._decode()
+            if self._stream is not None:
+                self._stream.abandon(self._runner.hub.now())
 
 
 @lru_cache(maxsize=4)  # of the few models that a process has at a time; each socket asks
