@@ -125,6 +125,7 @@ HELP = {
     "gateway_recogniser_ready": "1 while speech is recognised, else 0.",
     "gateway_audio_streams": "Sockets that send speech.",
     "gateway_audio_undecoded_seconds": "Audio that waits to be decoded, of all sockets.",
+    "gateway_audio_undecoded_bytes": "Memory of the audio that waits to be decoded.",
     "gateway_recognition_queued": "Jobs that wait for the recogniser.",
     "gateway_recognition_running": "Jobs that the recogniser works on.",
     "gateway_audio_seconds": "Audio that was accepted.",
@@ -408,6 +409,7 @@ def _speech(hub: Hub) -> Iterator[Metric]:
                 "gateway_recogniser_ready": runner.recogniser.health is Health.READY,
                 "gateway_audio_streams": len(runner.streams),
                 "gateway_audio_undecoded_seconds": runner.undecoded_s,
+                "gateway_audio_undecoded_bytes": runner.undecoded_bytes,
                 "gateway_recognition_queued": runner.queued,
                 "gateway_recognition_running": len(runner.running),
             }

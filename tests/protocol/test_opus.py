@@ -25,6 +25,7 @@ from gateway.protocol.opus import LONGEST_S, packet_seconds
         ("e304", 0.01),  # four frames of 2.5 ms
         ("fb06", 0.12),  # six frames
         ("fb86", 0.12),  # six frames of different sizes
+        ("fb86" + 6 * 1_277 * "00", 0.12),  # the largest ones
     ],
 )
 def test_the_head_of_a_packet_says_how_long_it_is(head: str, seconds: float) -> None:
@@ -39,6 +40,8 @@ def test_the_head_of_a_packet_says_how_long_it_is(head: str, seconds: float) -> 
         ("fb00", "cannot have 0 frames of 20 ms"),
         ("fb07", "cannot have 7 frames of 20 ms"),
         ("1b03", "cannot have 3 frames of 60 ms"),
+        ("80" + 65_535 * "00", "with 1 frames of 2.5 ms cannot have 65536 bytes"),
+        ("fb06" + (6 * 1_277 + 1) * "00", "with 6 frames of 20 ms cannot have 7665 bytes"),
     ],
 )
 def test_a_packet_that_rfc_6716_forbids_is_none(packet: str, why: str) -> None:

@@ -23,7 +23,7 @@ class HandWorker:
         self.stream = stream
         self.meeting = service.meeting
         self.frames: list[bytes] = []
-        self.waiting = 0.0
+        self.waiting, self.held = 0.0, 0
         self.late = False
         self.job: RecognitionJob | None = None
         self.aborted = 0
@@ -35,10 +35,6 @@ class HandWorker:
         self.frames.append(frame)
         if self.late:
             self.waiting += seconds
-
-    @property
-    def held(self) -> int:
-        return 0
 
     def finish(self) -> None:
         self.finishing = True

@@ -4,7 +4,8 @@ Owns: which frames are accepted, and the errors of the others. Must not know: so
 decoded and recognised, what becomes of a text in a room.
 
 Bounds: `Limits.audio_rate` and `Limits.audio_burst` seconds of audio; as many seconds that are not
-decoded; one stream that is heard, and one before it that comes to its end.
+decoded, and `SECOND_BYTES` for each of them; one stream that is heard, and one before it that comes
+to its end.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 LEAST_S = 0.002
 """Seconds of audio that the smallest frame counts as. A frame of a browser has 2.7 ms."""
+
+SECOND_BYTES = 160_000
+"""Memory that a second of undecoded audio may take: 48,000 samples in the smallest frames."""
 
 
 class SocketAudio:
@@ -149,8 +153,9 @@ class SocketAudio:
             )
         seconds = stream.format.seconds(frame)
         wait = self._bucket.take(now, max(seconds, LEAST_S))
-        # The decoder is late only if the whole machine is.
-        if not wait and stream.waiting > self._limits.audio_burst:
+        # The decoder is late only if the whole machine is, or the tenant sends a lot.
+        burst = self._limits.audio_burst
+        if not wait and (stream.waiting > burst or stream.held > burst * SECOND_BYTES):
             wait = 1.0
         if wait:
             # Times of later words stay those of the speaker, although this audio is missing.

@@ -231,6 +231,14 @@ def test_frames_are_dropped_while_the_decoder_is_late() -> None:
     assert peer.frame(HALF) == []
 
 
+def test_frames_are_dropped_while_those_that_wait_take_too_much_memory() -> None:
+    peer, worker = speaking(Meeting())
+    worker.held = 160_000 * 10
+    assert peer.frame(b"") == []
+    worker.held += 1
+    assert codes(peer.frame(b"")) == ["audio_too_fast"]
+
+
 def test_broken_frames_are_named_once_and_dropped() -> None:
     peer, worker = speaking(Meeting())
     events = peer.frame(bytes(641)) + peer.frame(bytes(641))

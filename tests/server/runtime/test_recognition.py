@@ -280,6 +280,20 @@ async def test_a_broken_packet_counts_as_silence() -> None:
         await socket.close()
 
 
+async def test_packets_that_are_larger_than_their_frames_can_be_take_no_memory() -> None:
+    async with running(ScriptedEngine(pace=0.0)) as live, hearing(live) as runner:
+        runner.decoding.add = lambda _: None  # type: ignore[method-assign,assignment]  # it is late
+        socket = await client(live)
+        await begin(socket, codec="opus")
+        for _ in range(50):
+            await socket.send(b"\x80" + bytes(60_000))  # a frame of 2.5 ms
+        await socket.send(b"\x80" + bytes(1_275))
+        assert (await wait_for(socket, "error"))["code"] == "audio_broken"
+        await until(lambda: runner.audio_s > 0)
+        assert runner.audio_s == 0.0025 and runner.undecoded_bytes < 2_000
+        await socket.close()
+
+
 async def test_a_gateway_that_stops_hears_the_rest() -> None:
     async with running(ScriptedEngine(pace=0.0)) as live, hearing(live) as runner:
         socket = await client(live, room="m")
