@@ -115,6 +115,8 @@ class AudioSender:
         match event:
             case AudioState() if event.codec != NONE and self._pace is not None:
                 self._pace.settled(event.seconds)
+            case Error(code="audio_too_fast") if self._pace is not None:
+                self._pace.dropped()
             case Error(ref=None, retry=False) if event.code.startswith("audio_"):
                 self._fault = event
         self._news.set()

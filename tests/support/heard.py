@@ -31,6 +31,10 @@ class HandWorker:
         self.lost = 0.0
         self.closed = self.finishing = False
 
+    @property
+    def busy(self) -> bool:
+        return self.job is not None or self.waiting > 0
+
     def feed(self, frame: bytes, seconds: float) -> None:
         self.frames.append(frame)
         if self.late:

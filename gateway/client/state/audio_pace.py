@@ -41,6 +41,11 @@ class AudioPace:
         """Note that new audio begins. What came before it is ended and no longer counts."""
         self._sent = self._unsettled = 0.0
 
+    def dropped(self) -> None:
+        """Note that the gateway has dropped audio, nobody knows how much: it is never settled."""
+        self._sent -= self._unsettled
+        self._unsettled = 0.0
+
     def sent(self, seconds: float, now: float) -> None:
         """Note that a piece of audio of this length was sent."""
         self._due = max(self._due, now) + seconds / self._rate

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LEAST_S = 0.002
 """Seconds of audio that the smallest frame counts as. A frame of a browser has 2.7 ms."""
 
+BURST_SHARE = 0.25
+"""Share of the burst that a client without a pace may use. A frame fits into the rest."""
+AGAIN_S = 0.1
+"""Seconds after which is asked again whether a client may send more."""
 SECOND_BYTES = 160_000
 """Memory that a second of undecoded audio may take: 48,000 samples in the smallest frames."""
 
@@ -63,7 +67,7 @@ class SocketAudio:
         """
         # The audio before is ended even if this request fails: its format may not be right any
         # more.
-        self._finish(None)
+        self._finish()
         self._dropping = None
         if self._service is None:
             raise ClientFault(
@@ -92,11 +96,24 @@ class SocketAudio:
         """
         if self._stream is None:
             raise ClientFault(ErrorCode.AUDIO_OFF, "There is no audio to end.")
-        self._finish((ref,))
+        self._finish(ref)
 
     def finish(self) -> None:
         """End the audio, if there is any, because the socket will be closed."""
-        self._finish(None)
+        self._finish()
+
+    def delay(self, now: float) -> float:
+        """Return the seconds until more is to be read from a client that keeps no pace; 0: none.
+
+        Then it is asked again. New audio waits until all before its end was heard.
+        """
+        stream = self._stream
+        if stream is None:
+            return 0.0 if self.idle else AGAIN_S
+        burst = self._limits.audio_burst * BURST_SHARE
+        if stream.full or stream.waiting > burst:
+            return AGAIN_S
+        return max(0.0, self._bucket.used(now) - burst) / self._limits.audio_rate
 
     def receive(self, frame: bytes, now: float) -> None:
         """Accept a frame, or drop it and say why, once for frames dropped in a row."""
@@ -130,17 +147,17 @@ class SocketAudio:
         streams = (self._ending, self._stream)
         return [stream for stream in streams if stream is not None and not stream.over]
 
-    def _finish(self, answer: tuple[str | None] | None) -> None:
+    def _finish(self, *answers: str | None) -> None:
         """Let the rest of the stream be heard.
 
-        :param answer: ``ref`` of the request that is answered then
+        :param answers: ``ref`` of the request that is answered then
         """
         if self._stream is None:
             return
         if self._ending is not None:  # a client that changes the format all the time
-            self._ending.close()
+            answers = (*self._ending.give_up(), *answers)
         self._ending, self._stream = self._stream, None
-        self._ending.end(answer)
+        self._ending.end(answers)
 
     def _accept(self, frame: bytes, now: float) -> None:
         """Pass a frame on. Raises `ClientFault`."""

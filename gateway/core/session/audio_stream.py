@@ -21,6 +21,8 @@ from gateway.text import languages
 if TYPE_CHECKING:
     from gateway.core.session.session import Session
 
+WINDOW_S = 50.0
+"""Seconds of audio that a client may have waiting. A stream keeps 60 (`SpeechTiming.backlog`)."""
 PROGRESS_S = 5.0
 """Seconds of settled audio between two reports of progress."""
 OWED = 8
@@ -46,6 +48,10 @@ class AudioWorker(Protocol):
     @property
     def held(self) -> int:
         """Memory of the audio that is not decoded, in bytes."""
+
+    @property
+    def busy(self) -> bool:
+        """True while audio is decoded or recognised."""
 
     def feed(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
@@ -119,7 +125,7 @@ class AudioStream:
         self._growing: str | None = None  # its id
         self._owed: deque[Say] = deque()
         self._ending = False
-        self._answer: tuple[str | None] | None = None  # ``ref`` of the request to end
+        self._answers: tuple[str | None, ...] = ()  # ``ref`` of the requests to end
 
     def __repr__(self) -> str:
         return f"<AudioStream {self._worker.id}, {self._speech.settled:.1f} s settled>"
@@ -133,6 +139,13 @@ class AudioStream:
     def held(self) -> int:
         """Memory of the audio that waits to be decoded, in bytes."""
         return self._worker.held
+
+    @property
+    def full(self) -> bool:
+        """True while more audio has to wait until some of it is recognised."""
+        # Without work in progress nothing but more audio leads on.
+        late = self._received - self._speech.settled > WINDOW_S
+        return late and self._worker.busy
 
     def state(self, ref: str | None = None) -> AudioState:
         """Return the event that tells a client how far the audio is heard."""
@@ -164,13 +177,19 @@ class AudioStream:
         else:
             self._offsets.append((self._received, clock + seconds))
 
-    def end(self, ref: tuple[str | None] | None) -> None:
+    def end(self, answers: tuple[str | None, ...]) -> None:
         """Accept no more frames, and hear the rest.
 
-        :param ref: of the request to end, which is answered when all is heard; None: nobody asks
+        :param answers: ``ref`` of the requests to end, which are answered when all is heard
         """
-        self._answer, self._ending = ref, True
+        self._answers, self._ending = answers, True
         self._worker.finish()
+
+    def give_up(self) -> tuple[str | None, ...]:
+        """Stop all work, and return the requests to end that are not answered."""
+        answers, self._answers = self._answers, ()
+        self.close()
+        return answers
 
     def cancel(self, id: str) -> None:
         """Drop what is being said if ``id`` is its utterance. The room is told by the caller."""
@@ -195,11 +214,13 @@ class AudioStream:
 
     def abandon(self, now: float) -> None:
         """Stop all work after a fault of the gateway, and tell the client."""
-        self.close()
-        self._session.report(
-            ClientFault(ErrorCode.INTERNAL, "The audio could not be heard.", "Send `audio` again."),
-            now,
+        fault = ClientFault(
+            ErrorCode.INTERNAL, "The audio could not be heard.", "Send `audio` again."
         )
+        # Whoever waits for the end is told, and `bye` goes on.
+        for ref in self.give_up() or (None,):
+            self._session.report(fault, now, ref=ref)
+        self._session.audio_ended(now)
 
     # --- the worker -------------------------------------------------------------------------------
 
@@ -273,9 +294,8 @@ class AudioStream:
         if self.over or not self._ending or self._worker.waiting:
             return
         if self._speech.idle and not self._owed:
-            self.close()
-            if self._answer is not None:
-                self._session.outbox.send(self.state(self._answer[0]), now)
+            for ref in self.give_up():
+                self._session.outbox.send(self.state(ref), now)
             self._session.audio_ended(now)
 
     def _say(self, heard: Heard, now: float) -> None:

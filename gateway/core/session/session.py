@@ -74,7 +74,7 @@ class Session:
     """
 
     __slots__ = (
-        "_audio",
+        "audio",
         "_bad",
         "_bucket",
         "_bye",
@@ -129,7 +129,7 @@ class Session:
         self._bucket = TokenBucket(context.limits.rate, context.limits.burst, now)
         self._bad = 0  # unreadable frames in a row
         self._bye: Bye | None = None
-        self._audio: SocketAudio | None = None  # once the client has asked for it
+        self.audio: SocketAudio | None = None  # once the client has asked for it
         self._released = False
         self._detected = validation.usual(context.model)
         self._opened = now
@@ -192,9 +192,9 @@ class Session:
         if self.state is not SessionState.CLOSED:
             # A client that said `bye` does not come back, however its socket was lost.
             lost = lost and self._bye is None
-            if self._audio is not None:
-                self._audio.close(now, lost=lost)
-                self._audio = None
+            if self.audio is not None:
+                self.audio.close(now, lost=lost)
+                self.audio = None
             self._move(SessionEvent.CLOSE)
             if lost:
                 self.room.disconnect(self.member, now)
@@ -208,8 +208,8 @@ class Session:
     def drain(self) -> None:
         """Accept nothing new: the server is about to stop. The socket is closed with its room."""
         self._move(SessionEvent.DRAIN)
-        if self._audio is not None:
-            self._audio.finish()
+        if self.audio is not None:
+            self.audio.finish()
 
     def dismiss(self) -> None:
         """Change the room no more: it was released and may continue in another process."""
@@ -248,7 +248,7 @@ class Session:
         limits = self._context.limits
         self.frames_in += 1
         # Frames of MessagePack are binary too, so audio is inside of messages there.
-        audio = None if self.outbox.codec is Codec.MSGPACK else self._audio
+        audio = None if self.outbox.codec is Codec.MSGPACK else self.audio
         if audio is not None and isinstance(frame, bytes):
             audio.receive(frame, now)
             return
@@ -296,8 +296,8 @@ class Session:
                     # Unknown tags too, because a client may clean up blindly.
                     langs = validation.named(langs, self._context.limits.targets)
                 # Of spoken text, one language is stopped and the speech goes on.
-                if self._audio is not None and not langs:
-                    self._audio.cancel(message.id)
+                if self.audio is not None and not langs:
+                    self.audio.cancel(message.id)
                 self._request(replace(message, langs=langs), now)
             case Want():
                 self._want(message, now)
@@ -325,8 +325,8 @@ class Session:
             case Bye():  # pragma: no branch: there is no other
                 # The first one is answered, with its `ref`.
                 self._bye = self._bye or message
-                if self._audio is not None:
-                    self._audio.finish()
+                if self.audio is not None:
+                    self.audio.finish()
                 self._leave(self._bye, now)
 
     @property
@@ -336,7 +336,7 @@ class Session:
     @property
     def hearing(self) -> bool:
         """True while audio of this socket is not recognised to its end."""
-        return self._audio is not None and not self._audio.idle
+        return self.audio is not None and not self.audio.idle
 
     def _leave(self, bye: Bye, now: float) -> None:
         # What was said before `bye` is still recognised; `audio_ended` calls again.
@@ -367,20 +367,20 @@ class Session:
 
     def _listen(self, message: Audio | AudioChunk, now: float) -> None:
         """Begin or end the audio of this socket, or take a piece of it."""
-        if self._audio is None:
-            self._audio = SocketAudio(self, self._context.speech, self._context.limits, now)
+        if self.audio is None:
+            self.audio = SocketAudio(self, self._context.speech, self._context.limits, now)
         self._may_speak("send audio")
         if isinstance(message, AudioChunk):
             self._bucket.spend(-1 - len(message.data) // WEIGHT)  # audio has limits of its own
-            self._audio.receive(message.data, now)
+            self.audio.receive(message.data, now)
         elif message.codec == NONE:
-            self._audio.end(message.ref)
+            self.audio.end(message.ref)
         elif self._leaving:
             raise closing()
         else:
             tags = self.lang if message.from_ is None else message.from_
             # A recogniser needs no detector of text for `auto`.
-            self._audio.begin(message, tags if tags == AUTO else self._speakable(tags), now)
+            self.audio.begin(message, tags if tags == AUTO else self._speakable(tags), now)
 
     def audio_ended(self, now: float) -> None:
         """Go on with `bye`, since everything was heard."""

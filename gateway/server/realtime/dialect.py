@@ -8,11 +8,11 @@ meaning of what was heard.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.core.streaming.stability import Agreement, StabilityRules
-from gateway.errors import ClientFault
+from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.audio import Audio, AudioState
 from gateway.protocol.messages import AskStats, ClientMessage, Error, ServerMessage, Stats, Welcome
 from gateway.server.realtime.client_events import RATE, ClientEvent, decode, event_id
@@ -22,6 +22,8 @@ ServerEvent = dict[str, Any]
 """An event of OpenAI's API, ready to be encoded."""
 SERVER_ERRORS = frozenset(("internal", "engine_unavailable", "timeout", "rejected", "busy"))
 """Codes of errors that are not the client's. OpenAI's API tells them apart by the error's type."""
+UNREADABLE = '{"type":"say","ref":"%s","text":0}'
+"""Frame of the gateway's protocol that counts as unreadable, and whose error has this ``ref``."""
 NEVER = 253_402_300_799
 """End of the year 9999 in Unix time. OpenAI's sessions name the time at which they expire; those of
 this gateway do not."""
@@ -46,17 +48,23 @@ class Dialect(ABC):
         self._half = b""  # a sample whose second byte is in the next piece
         self._events = 0
         self._asked: dict[str, tuple[str, str | None]] = {}  # by ref: the request and its event id
+        self._refusals: dict[str, ClientFault] = {}  # by ref: why the event was refused
         self._refs = 0
         self._audio_ref: str | None = None  # of the message that began the audio
-        self._end_ref = ""  # of the message that ended it
         self._welcome: Welcome | None = None
 
-    def receive(self, frame: str | bytes) -> list[ClientMessage | bytes]:
+    def receive(self, frame: str | bytes) -> Sequence[ClientMessage | str | bytes]:
         """Return what an event of the client means: messages, and pieces of audio.
 
-        Raises `ClientFault`; then the event has no effect.
+        An event that is refused becomes a request, whose answer is the refusal. So it counts like
+        any other, and an unreadable event becomes an unreadable request.
         """
-        return self._do(decode(frame))
+        try:
+            return self._do(decode(frame))
+        except ClientFault as fault:
+            ref = self._ask("refused", event_id(frame))
+            self._refusals[ref] = fault
+            return [UNREADABLE % ref if fault.code is ErrorCode.BAD_FRAME else AskStats(ref=ref)]
 
     def events(self, message: ServerMessage) -> list[ServerEvent]:
         """Return the events that a message of the gateway becomes, mostly none."""
@@ -67,13 +75,12 @@ class Dialect(ABC):
             case Error():
                 return self._error(message)
             case Stats(ref=str(ref)) | AudioState(ref=str(ref)) if ref in self._asked:
-                return self._answer(*self._asked.pop(ref))
+                request, cause = self._asked.pop(ref)
+                if ref in self._refusals:
+                    return [self._refusal(self._refusals.pop(ref), cause)]
+                return self._answer(request, cause)
             case _:
                 return self._tell(message)
-
-    def refusal(self, fault: ClientFault, frame: str | bytes) -> ServerEvent:
-        """Return the error about an event that `receive` has refused."""
-        return self._fault(fault.code.value, str(fault), fault.hint, event_id(frame))
 
     @abstractmethod
     def _do(self, event: ClientEvent) -> list[ClientMessage | bytes]:
@@ -97,9 +104,18 @@ class Dialect(ABC):
         if error.code == "rate":
             ref = next(iter(self._asked), None)
         _, cause = self._asked.pop(ref or "", ("", None))
-        if ref is not None and ref == self._audio_ref:
-            self._on = False  # the next piece of audio asks again
+        refused = self._refusals.pop(ref or "", None)
+        if refused is not None and error.code == refused.code.value:
+            return [self._refusal(refused, cause)]
+        if error.code == "audio_off" and ref is None and not self._on:
+            return []  # it was told why, and of this piece too there is nothing else to say
+        # Audio was not begun, or has ended by a fault: the next piece of audio asks again.
+        if error.code == "audio_off" or (ref is not None and ref == self._audio_ref):
+            self._on = False
         return [self._fault(error.code, error.msg, error.hint, cause)]
+
+    def _refusal(self, fault: ClientFault, cause: str | None) -> ServerEvent:
+        return self._fault(fault.code.value, str(fault), fault.hint, cause)
 
     def _fault(
         self, code: str, text: str, hint: str | None = None, cause: str | None = None
@@ -139,13 +155,8 @@ class Dialect(ABC):
         ref = self._ask(request, cause)
         if not self._on:
             return AskStats(ref=ref)
-        self._on, self._half, self._end_ref = False, b"", ref
+        self._on, self._half = False, b""
         return Audio(codec="none", ref=ref)
-
-    @property
-    def ending(self) -> bool:
-        """True until all of the audio that was ended is heard. New audio has to wait for that."""
-        return self._end_ref in self._asked
 
     def _append(self, audio: bytes) -> list[ClientMessage | bytes]:
         """Return the messages for a piece of audio."""

@@ -1,9 +1,10 @@
 """OpenAI's realtime sockets: ``/v1/realtime`` and ``/v1/realtime/translations``.
 
-Owns: the translation between a client of these sockets and the endpoint of ``/v1/ws``, and the pace
-of audio that comes faster than that endpoint reads it. Must not know: what events mean
-(`gateway.server.realtime`), how a session works. A client of these sockets is a client of
-``/v1/ws`` with another dialect: the same limits, keys, outboxes and close codes apply.
+Owns: the translation between a client of these sockets and the endpoint of ``/v1/ws``, and holding
+back a client whose audio comes too fast. Must not know: what events mean
+(`gateway.server.realtime`), how a session works, when audio is too fast. A client of these sockets
+is a client of ``/v1/ws`` with another dialect: the same limits, keys, outboxes and close codes
+apply.
 """
 
 from __future__ import annotations
@@ -17,19 +18,23 @@ import msgspec
 from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.client.state.audio_pace import AudioPace
-from gateway.errors import ClientFault
-from gateway.protocol.audio import AudioState
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import BEARER_PREFIX, SOCKET_PATH
-from gateway.protocol.messages import ServerMessage, Welcome
-from gateway.server.realtime.dialect import Dialect, ServerEvent
-from gateway.server.uvicorn.websocket import WRITER
+from gateway.protocol.messages import ClientMessage, ServerMessage
+from gateway.server.realtime.dialect import Dialect
+from gateway.server.routes.websocket import HELD
+from gateway.server.uvicorn.websocket import WRITER, WebSocketProtocol
 
 KEY_PREFIX = "openai-insecure-api-key."
 """Prefix of the sub-protocol in which OpenAI's browser client sends its key."""
 REALTIME = "realtime"
 """Sub-protocol that OpenAI's browser client offers, and expects in the answer."""
+
+AHEAD = 65_536
+"""Bytes that are read of a client that is held back, so that its end is seen: it stands behind
+them. Beyond this TCP holds the client back."""
+MESSAGE_BYTES = 512
+"""Memory of a message beside its text."""
 
 _decode = msgspec.json.Decoder(ServerMessage).decode
 
@@ -54,18 +59,69 @@ class RealtimeEndpoint:
             for name in offered
             if name.startswith(KEY_PREFIX)
         ]
+        extensions = dict(scope.get("extensions", {}))
+        # Every frame must come through `send`, to be translated.
+        held = HeldBack(receive, extensions.pop(WRITER, None))
         inner = {
             **scope,
             "path": SOCKET_PATH,
             "query_string": urlencode(dialect.query).encode(),
             "subprotocols": [Codec.JSON.value, *keys],
-            # Every frame must come through `send`, to be translated.
-            "extensions": {
-                key: value for key, value in scope.get("extensions", {}).items() if key != WRITER
-            },
+            "extensions": {**extensions, HELD: held},
         }
-        translated = _Translated(dialect, subprotocol, receive, send)
+        translated = _Translated(dialect, subprotocol, held.receive, send)
         await self._socket(inner, translated.receive, translated.send)
+
+
+class HeldBack:
+    """The reader of a client that is held back while the session takes no more audio.
+
+    :param protocol: the server's protocol, if it is the gateway's
+    """
+
+    def __init__(self, receive: Receive, protocol: WebSocketProtocol | None) -> None:
+        self._receive = receive
+        self._protocol = protocol
+        self._ahead: deque[Message] = deque()
+        self._bytes = 0
+        self.delay: Callable[[], float] = float  # 0.0 until the session is open
+
+    async def receive(self) -> Message:
+        """Return the next message when the session has room for it; the end of the client at once.
+
+        What a client has sent last is not heard if it leaves while it is held back.
+        """
+        while (delay := self.delay()) > 0:
+            end = await self._read_ahead(delay)
+            if end is not None:
+                return end
+        if not self._ahead:
+            return await self._receive()
+        message = self._ahead.popleft()
+        self._bytes -= _size(message)
+        return message
+
+    async def _read_ahead(self, seconds: float) -> Message | None:
+        """Read for some seconds; return the end of the client if it comes."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._bytes < AHEAD:
+                    message = await self._receive()
+                    if message["type"] != "websocket.receive":
+                        return message
+                    self._ahead.append(message)
+                    self._bytes += _size(message)
+                await asyncio.sleep(seconds)
+        except TimeoutError:
+            pass
+        if self._protocol is not None and self._protocol.transport.is_closing():
+            # A client that is gone answers no ping, however much it has sent before.
+            return {"type": "websocket.disconnect", "code": 1006}
+        return None
+
+
+def _size(message: Message) -> int:
+    return MESSAGE_BYTES + len(message.get("text") or message.get("bytes") or "")
 
 
 class _Translated:
@@ -81,26 +137,23 @@ class _Translated:
         self._subprotocol = subprotocol
         self._receive = receive
         self._send = send
-        self._frames: deque[str | bytes] = deque()
-        self._pace: AudioPace | None = None
-        self._told = asyncio.Event()
-        self._now = asyncio.get_running_loop().time
+        self._frames: deque[ClientMessage | str | bytes] = deque()
 
     async def receive(self) -> Message:
         """Return the next frame of the gateway's protocol that the client means."""
         while not self._frames:
-            while self._dialect.ending:
-                await self._news()
             message = await self._receive()
             if message["type"] != "websocket.receive":
                 return message
             frame = message.get("text")
-            await self._read(message["bytes"] if frame is None else frame)
+            self._frames.extend(self._dialect.receive(message["bytes"] if frame is None else frame))
+            # A flood of events that mean nothing must not delay other sockets.
+            await asyncio.sleep(0)
         frame = self._frames.popleft()
-        if isinstance(frame, str):
-            return {"type": "websocket.receive", "text": frame}
-        await self._wait(len(frame) / 2 / self._dialect.rate)
-        return {"type": "websocket.receive", "text": None, "bytes": frame}
+        if isinstance(frame, bytes):
+            return {"type": "websocket.receive", "text": None, "bytes": frame}
+        text = frame if isinstance(frame, str) else msgspec.json.encode(frame).decode()
+        return {"type": "websocket.receive", "text": text}
 
     async def send(self, message: Message) -> None:
         """Send what a message of the gateway becomes."""
@@ -108,48 +161,8 @@ class _Translated:
             case "websocket.accept":
                 await self._send({**message, "subprotocol": self._subprotocol})
             case "websocket.send":
-                event = _decode(message["text"])
-                self._note(event)
-                told = self._dialect.events(event)
-                self._told.set()
-                for one in told:
-                    await self._tell(one)
+                for event in self._dialect.events(_decode(message["text"])):
+                    text = msgspec.json.encode(event).decode()
+                    await self._send({"type": "websocket.send", "text": text})
             case _:
                 await self._send(message)
-
-    async def _read(self, frame: str | bytes) -> None:
-        try:
-            for meant in self._dialect.receive(frame):
-                frames = meant if isinstance(meant, bytes) else msgspec.json.encode(meant).decode()
-                self._frames.append(frames)
-        except ClientFault as fault:
-            await self._tell(self._dialect.refusal(fault, frame))
-            await asyncio.sleep(0)  # a flood of them must not delay other sockets
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait until a piece of audio may be passed on. Meanwhile TCP holds the client back."""
-        pace = self._pace
-        if pace is None:  # the session refuses audio, and says why
-            return
-        while pace.full:
-            await self._news()
-        await asyncio.sleep(pace.wait(self._now()))
-        pace.sent(seconds, self._now())
-
-    def _note(self, event: ServerMessage) -> None:
-        match event:
-            case Welcome(audio=info) if info is not None:
-                self._pace = AudioPace(info, self._now())
-            case AudioState() if self._pace is not None:
-                if event.codec == "none":
-                    self._pace.begin()
-                else:
-                    self._pace.settled(event.seconds)
-
-    async def _news(self) -> None:
-        """Wait until the gateway has sent something."""
-        self._told.clear()
-        await self._told.wait()
-
-    async def _tell(self, event: ServerEvent) -> None:
-        await self._send({"type": "websocket.send", "text": msgspec.json.encode(event).decode()})

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -54,6 +55,11 @@ socket itself (1007, 1009, ping timeout). A send is cancelled together with what
 this module if the client does not read."""
 UNWRITABLE = "%s cannot be written to"
 """Log line of a socket whose ``send`` has failed."""
+
+
+HELD = "gateway.held"
+"""Key of a reader among the extensions of a scope, whose attribute ``delay`` is set to a function
+that returns the seconds until more is to be read from a client that keeps no pace; 0: none."""
 
 
 class WebSocketEndpoint:
@@ -110,6 +116,9 @@ class WebSocketEndpoint:
                 if self._tracer is not None:
                     self._tracer.connected(session.id, Headers(scope=scope))
                 writer = scope.get("extensions", {}).get(WRITER)
+                held = scope.get("extensions", {}).get(HELD)
+                if held is not None:
+                    held.delay = partial(_audio_delay, hub, session)
                 scope["headers"].clear()  # else they stay in memory for as long as the socket
                 await Connection(receive, send, hub, session, heartbeat, writer).serve()
             finally:
@@ -321,6 +330,10 @@ class Connection:
             self._session.tick(self._hub.now())
         if self._heartbeat is not None:
             self._tick_timer = self._loop.call_later(self._heartbeat, self._tick)
+
+
+def _audio_delay(hub: Hub, session: Session) -> float:
+    return 0.0 if session.audio is None else session.audio.delay(hub.now())
 
 
 async def _refuse(send: Send, codec: Codec, fault: ClientFault, phase: HubPhase) -> None:

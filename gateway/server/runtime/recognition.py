@@ -23,7 +23,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from gateway.core.scheduling.turns import JobTurns
-from gateway.core.session.audio_stream import AudioStream
+from gateway.core.session.audio_stream import WINDOW_S, AudioStream
 from gateway.engines.base.engine import Health
 from gateway.engines.recognition.base import Recogniser
 from gateway.errors import ClientFault, EngineFault, ErrorCode, redacted
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gateway.recognition")
 
-WINDOW_S = 50.0
-"""Seconds of audio that a client may have waiting. A stream keeps 60 (`SpeechTiming.backlog`)."""
 DELAYS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """Buckets for the time from the end of speech to its final text, in seconds."""
 
@@ -225,6 +223,11 @@ class StreamWorker:
     def held(self) -> int:
         """Memory of the audio that is not decoded."""
         return self._audio.bytes
+
+    @property
+    def busy(self) -> bool:
+        """True while audio is decoded or recognised."""
+        return self._job is not None or self.waiting > 0
 
     def feed(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""

@@ -31,6 +31,23 @@ def test_live_audio_never_waits() -> None:
         assert not pace.full
 
 
+def test_audio_that_was_dropped_is_not_waited_for() -> None:
+    pace = AudioPace(INFO, 0.0)
+    pace.sent(10.0, 0.0)
+    pace.settled(5.0)
+    pace.sent(50.0, 0.0)
+    full = [pace.full]
+    pace.dropped()
+    full.append(pace.full)
+    pace.sent(54.0, 0.0)
+    full.append(pace.full)
+    pace.sent(1.0, 0.0)
+    full.append(pace.full)
+    pace.settled(7.0)
+    full.append(pace.full)
+    assert full == [True, False, False, True, False], "what is sent later counts"
+
+
 def test_a_full_window_waits_until_the_gateway_has_settled_some_of_it() -> None:
     pace = AudioPace(INFO, 0.0)
     pace.sent(55.0, 0.0)

@@ -158,6 +158,73 @@ def test_of_many_changes_of_the_format_only_the_last_two_streams_are_heard() -> 
     assert first.closed
 
 
+def test_every_request_to_end_is_answered_although_the_stream_was_given_up() -> None:
+    room = Meeting()
+    peer, first = speaking(room)
+    first.speak(1.0)
+    peer.send("audio", codec="none", ref="first end")
+    peer.send("audio", codec="pcm_s16le")
+    assert isinstance(room.speech, HandService)
+    (second,) = room.speech.workers[1:]
+    second.speak(1.0)
+    assert peer.send("audio", codec="none", ref="second end") == [] and first.closed
+    second.answer("hello there")
+    refs = [event.ref for event in only(AudioState, peer.events())]
+    assert refs == ["first end", "second end"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_fault_of_the_gateway_answers_the_request_to_end_and_lets_the_client_go(
+    asked: bool,
+) -> None:
+    room = Meeting()
+    peer, worker = speaking(room)
+    worker.speak(1.0)
+    peer.send("audio", codec="none", ref="end") if asked else None
+    peer.send("bye")
+    worker.stream.abandon(room.now)
+    events = peer.events()
+    error = one(Error, events)
+    assert (error.code, error.ref) == ("internal", "end" if asked else None)
+    assert peer.session.outbox.closing is CloseCode.DONE
+
+
+def test_a_client_without_a_pace_is_held_back_for_what_is_accepted() -> None:
+    room = Meeting()
+    peer, worker = speaking(room)
+    audio = peer.session.audio
+    assert audio is not None and audio.delay(room.now) == 0.0
+    for _ in range(8):
+        peer.frame(HALF)
+    assert audio.delay(room.now) == pytest.approx((4.0 - 2.5) / 8.0)
+    worker.waiting = 2.6
+    room.wait(10.0)
+    assert audio.delay(room.now) == 0.1, "it is not decoded"
+    worker.waiting = 0.0
+    assert audio.delay(room.now) == 0.0
+    worker.late = True
+    peer.send("audio", codec="opus", **{"from": "fr"})
+    assert audio.delay(room.now) == 0.1, "the rest is heard before new audio"
+    worker.drain()
+    assert audio.delay(room.now) == 0.0, "audio is refused, and counts for nothing"
+    for _ in range(200):
+        peer.frame(HALF)
+    assert audio.delay(room.now) == 0.0
+
+
+def test_a_client_without_a_pace_waits_for_the_recogniser_only_while_it_works() -> None:
+    room = Meeting()
+    peer, worker = speaking(room)
+    audio = peer.session.audio
+    assert audio is not None
+    for _ in range(102):
+        peer.frame(HALF)
+        worker.speak(0.5)
+    assert worker.job is not None and audio.delay(room.now) == 0.1
+    worker.job = None
+    assert audio.delay(room.now) == 0.0, "without more audio nothing would ever be heard"
+
+
 # --- frames ---------------------------------------------------------------------------------------
 
 

@@ -6,12 +6,12 @@ import base64
 import json
 from typing import Any
 
-from gateway.errors import ClientFault
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.fields import LimitsInfo
 from gateway.protocol.messages import (
     AskStats,
     ClientMessage,
+    Error,
     ServerMessage,
     Stats,
     Welcome,
@@ -61,12 +61,19 @@ class Peer:
 
     def send(self, type: str, **fields: object) -> list[ClientMessage | bytes]:
         """Send an event of the client, and return what it means to the gateway."""
-        frame = json.dumps({"type": type, **fields})
-        try:
-            return self.dialect.receive(frame)
-        except ClientFault as fault:
-            self.refused = self.dialect.refusal(fault, frame)
-            return []
+        messages = self.dialect.receive(json.dumps({"type": type, **fields}))
+        self.refused = self._refusal(messages[0]) if messages else None
+        return [] if self.refused else [one for one in messages if not isinstance(one, str)]
+
+    def _refusal(self, meant: ClientMessage | str | bytes) -> ServerEvent | None:
+        """Answer a request in place of a refused event as a session does."""
+        if isinstance(meant, str):
+            ref = json.loads(meant)["ref"]
+            error = Error(code="bad_frame", fatal=False, retry=False, msg="?", ref=ref)
+            return self.dialect.events(error)[0]
+        if isinstance(meant, AskStats) and (meant.ref or "").startswith("refused"):
+            return self.dialect.events(stats(meant.ref))[0]
+        return None
 
     def ask(self, type: str, **fields: object) -> list[ServerEvent]:
         """Send an event, and return the answer after the gateway has done it."""

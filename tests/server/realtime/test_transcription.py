@@ -8,6 +8,7 @@ import pytest
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.audio import Audio
+from gateway.protocol.codec import decode, reference
 from gateway.protocol.messages import Ack, AskStats, Cancel, Cancelled, Error, Set
 from gateway.server.realtime.dialect import ServerEvent
 from gateway.server.realtime.transcription import TranscriptionDialect
@@ -225,9 +226,7 @@ def test_a_commit_ends_the_audio_and_the_next_piece_continues_its_clock() -> Non
     client.send(APPEND, audio=PIECE)
     (end,) = client.send(COMMIT)
     assert isinstance(end, Audio) and end.codec == "none"
-    assert [client.dialect.ending] == [True]
     client.told(ended(end.ref))
-    assert not client.dialect.ending
     begun, _ = client.send(APPEND, audio=PIECE)
     assert isinstance(begun, Audio) and begun.t0 == 0.01
 
@@ -345,10 +344,34 @@ def test_an_event_that_cannot_be_carried_out_is_refused(type: str, code: str) ->
 @pytest.mark.parametrize("frame", ["", "[]", "{", b"\xff", "[" * 100_000])
 def test_frames_that_are_no_events_are_refused(frame: str | bytes) -> None:
     dialect = TranscriptionDialect({})
-    with pytest.raises(Exception, match="could not be read") as caught:
-        dialect.receive(frame)
-    told = dialect.refusal(caught.value, frame)  # type: ignore[arg-type]  # see the match
+    (meant,) = dialect.receive(frame)
+    assert isinstance(meant, str)
+    with pytest.raises(ClientFault) as caught:
+        decode(meant)
+    assert caught.value.code is ErrorCode.BAD_FRAME, "so the session counts it"
+    ref, _ = reference(meant)
+    counted = Error(code="bad_frame", fatal=True, retry=False, msg="?", ref=ref)
+    (told,) = dialect.events(counted)
+    assert told["error"]["message"].startswith("The event could not be read")
     assert told["error"]["event_id"] is None
+
+
+def test_a_refused_event_over_the_rate_is_answered_by_the_rate() -> None:
+    dialect = TranscriptionDialect({})
+    dialect.receive("{")
+    (told,) = dialect.events(Error(code="rate", fatal=False, retry=True, msg="Too many."))
+    assert told["error"]["code"] == "rate"
+    assert dialect.events(stats("refused 1")) == [], "it was answered"
+
+
+def test_audio_that_the_gateway_has_ended_is_begun_anew() -> None:
+    client = peer()
+    client.send(APPEND, audio=PIECE)
+    assert client.send(APPEND, audio=PIECE) == [b"\x01\x02" * 240]
+    off = Error(code="audio_off", fatal=False, retry=False, msg="There is none.")
+    assert [event["type"] for event in client.told(off)] == ["error"]
+    assert client.told(off) == [], "once for frames in a row"
+    assert isinstance(client.send(APPEND, audio=PIECE)[0], Audio)
 
 
 def test_the_messages_of_jitsis_transcriber_proxy_are_understood() -> None:
@@ -412,8 +435,8 @@ def test_a_change_of_topic_is_answered_with_the_update_that_asked_for_it() -> No
 
 def test_events_are_numbered_and_requests_have_names_of_their_own() -> None:
     dialect = TranscriptionDialect({})
-    fault = ClientFault(ErrorCode.BAD_FRAME, "No.", "Do this.")
-    events = [*dialect.events(welcome()), *(dialect.refusal(fault, "{}") for _ in range(2))]
+    fault = Error(code="bad_frame", fatal=False, retry=False, msg="No.", hint="Do this.")
+    events = [*dialect.events(welcome()), *(dialect.events(fault)[0] for _ in range(2))]
     assert [event["event_id"] for event in events] == ["event_1", "event_2", "event_3"]
     assert events[-1]["error"]["message"] == "No. Do this."
     client = peer()

@@ -12,16 +12,13 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.errors import CloseCode
-from gateway.protocol.audio import AudioInfo, AudioState
 from gateway.protocol.messages import Error, ServerMessage
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.routes.realtime import RealtimeEndpoint
+from gateway.server.routes.websocket import HELD
 from gateway.server.uvicorn.websocket import WRITER
-from tests.server.realtime.talk import PIECE, ended, heard, stats, welcome
-
-INFO = AudioInfo(
-    codecs=("pcm_s16le",), rates=(8000, 48_000), recogniser="x", rate=1e9, burst=1e9, window=0.02
-)
+from tests.server.realtime.talk import PIECE, heard, stats, welcome
+from tests.support.live import until
 
 
 class Wire:
@@ -87,7 +84,7 @@ async def test_the_gateway_sees_a_client_of_its_own_socket() -> None:
         assert peer.scope["path"] == "/v1/ws"
         assert peer.scope["query_string"] == b"room=demo&from=en&to="
         assert peer.scope["subprotocols"] == ["gw.v1.json"]
-        assert peer.scope["extensions"] == {"other": {}}
+        assert peer.scope["extensions"].keys() == {"other", HELD}
         assert peer.scope["accepted"] is None
 
 
@@ -112,14 +109,22 @@ async def test_events_are_translated_both_ways() -> None:
         assert (await peer.told())["type"] == "input_audio_buffer.speech_started"
 
 
-async def test_an_event_that_cannot_be_read_is_answered_and_the_next_one_is_read() -> None:
+async def test_an_event_that_cannot_be_read_is_counted_and_answered_by_the_gateway() -> None:
     async with wire() as peer:
         await peer.client(type="response.create", event_id="mine")
         await peer.to_server.put({"type": "websocket.receive", "bytes": b"\xff", "text": None})
         await peer.client(type="input_audio_buffer.commit")
-        assert (await peer.asked())["type"] == "stats", "there is no audio to end"
+        asked = await peer.asked()
+        assert asked["type"] == "stats", "an unknown event is no sign of a broken client"
+        await peer.gateway(stats(asked["ref"]))
         assert (await peer.told())["error"]["event_id"] == "mine"
+        unreadable = await peer.asked()
+        refused = Error(
+            code="bad_frame", fatal=False, retry=False, msg="No.", ref=unreadable["ref"]
+        )
+        await peer.gateway(refused)
         assert (await peer.told())["error"]["code"] == "bad_frame"
+        assert (await peer.asked())["type"] == "stats", "there is no audio to end"
 
 
 async def test_a_refusal_and_a_close_reach_the_client() -> None:
@@ -137,37 +142,44 @@ async def test_the_end_of_a_client_reaches_the_gateway() -> None:
         assert await peer.receive() == gone
 
 
-async def test_audio_beyond_the_window_waits_until_the_gateway_has_settled_some() -> None:
+async def test_a_client_that_is_held_back_is_read_in_order_when_there_is_room() -> None:
     async with wire() as peer:
-        await peer.gateway(msgspec.structs.replace(welcome(), audio=INFO))
-        for _ in range(3):
-            await peer.client(type="input_audio_buffer.append", audio=PIECE)
-        await peer.asked()  # `audio`
-        await peer.asked()
-        await peer.asked()
-        waiting = asyncio.create_task(peer.asked())
-        for _ in range(5):
-            await asyncio.sleep(0)
-            assert not waiting.done()
-        state = AudioState(codec="pcm_s16le", rate=24_000, from_="en", seconds=0.02)
-        await peer.gateway(state)
-        assert await waiting == b"\x01\x02" * 240
-
-
-async def test_new_audio_waits_until_all_before_a_commit_was_heard() -> None:
-    async with wire() as peer:
-        await peer.gateway(msgspec.structs.replace(welcome(), audio=INFO))
+        delay = 0.001
+        peer.scope["extensions"][HELD].delay = lambda: delay
         for _ in range(2):
             await peer.client(type="input_audio_buffer.append", audio=PIECE)
             await peer.client(type="input_audio_buffer.commit")
-        await peer.asked()  # `audio`
-        await peer.asked()
-        end = await peer.asked()
-        assert end["codec"] == "none"
         waiting = asyncio.create_task(peer.asked())
-        for _ in range(5):
+        await until(peer.to_server.empty)
+        assert not waiting.done()
+        delay = 0.0
+        frames = [await waiting, *[await peer.asked() for _ in range(5)]]
+        assert [f if isinstance(f, bytes) else f["codec"] for f in frames] == [
+            "pcm_s16le",
+            b"\x01\x02" * 240,
+            "none",
+        ] * 2
+
+
+async def test_the_end_of_a_client_that_is_held_back_is_seen_at_once() -> None:
+    async with wire() as peer:
+        peer.scope["extensions"][HELD].delay = lambda: 60.0
+        for _ in range(3):
+            await peer.client(type="input_audio_buffer.append", audio=PIECE)
+        gone = {"type": "websocket.disconnect", "code": 1006}
+        await peer.to_server.put(gone)
+        assert await peer.receive() == gone
+
+
+async def test_of_a_client_that_is_held_back_little_is_read_ahead() -> None:
+    async with wire() as peer:
+        peer.scope["extensions"][HELD].delay = lambda: 0.001
+        for _ in range(1_000):
+            await peer.client(type="input_audio_buffer.append", audio=PIECE)
+        waiting = asyncio.ensure_future(peer.receive())
+        await until(lambda: peer.to_server.qsize() < 1_000)
+        for _ in range(1_000):
             await asyncio.sleep(0)
-            assert not waiting.done()
-        await peer.gateway(ended(end["ref"]))
-        assert (await waiting)["codec"] == "pcm_s16le"
-        assert await peer.asked() == b"\x01\x02" * 240
+        assert 50 < 1_000 - peer.to_server.qsize() < 60, "64 KiB of 704 bytes, and 512 beside them"
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
