@@ -13,13 +13,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
 
+from gateway.core.session.audio import LEAST_S
 from gateway.errors import CloseCode, redacted
-from gateway.limits import Limits
+from gateway.limits import Limits, TokenBucket
 from gateway.server.uvicorn.http import reset
 
 log = logging.getLogger("gateway.upgrade")
@@ -37,8 +38,9 @@ FRAGMENTS = 256
 """Most fragments of one message: 256 bytes each for 64 KiB. The size alone is no bound, since a
 fragment may be empty."""
 FLOOD = 10
-"""Most frames of all kinds in a second, as a multiple of `Limits.burst`. Only an attack sends more;
-the session answers smaller excesses with the error ``rate``."""
+"""Most frames of all kinds in a second, as a multiple of `Limits.burst`. Beside them come frames of
+audio that the network has held back. Only an attack sends more; the session answers smaller
+excesses with the errors ``rate`` and ``audio_too_fast``."""
 CLOSE_S = 5.0
 """Seconds to write what is pending and for the close handshake; then the connection is reset."""
 Write = Callable[[bytes], object]
@@ -49,11 +51,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     """A WebSocket connection, which writes to its socket without waiting."""
 
     max_frames: ClassVar[int] = FLOOD * Limits().burst  # most frames of all kinds in a second
+    max_audio: ClassVar[float] = Limits().audio_burst / LEAST_S  # messages at once beside them
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._second = 0  # of the loop's clock, for which `_frames` counts
         self._frames = 0
+        self._audio = TokenBucket(self.max_frames, self.max_audio, self.loop.time())
+        self._unread = b""  # is parsed in the next turn of the loop
         self._pong = b""  # waits for room in the transport
         self._reset_timer: asyncio.TimerHandle | None = None
         self._write_closed = False  # no frame may follow
@@ -65,13 +70,32 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.set_write_buffer_limits(high=WRITE_BYTES)
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= SLICE:
+        if not self._unread and len(data) <= SLICE:
             super().data_received(data)
             return
-        for at in range(0, len(data), SLICE):
-            if self.transport.is_closing():
-                return
-            super().data_received(data[at : at + SLICE])
+        if not self._unread:
+            self.loop.call_soon(self._parse)
+        self._unread += data
+        self.transport.pause_reading()
+
+    def _parse(self) -> None:
+        """Parse the next slice, and leave the others to the next turns: a read has thousands."""
+        data, self._unread = self._unread[:SLICE], self._unread[SLICE:]
+        if self.transport.is_closing():
+            self._unread = b""
+            return
+        super().data_received(data)
+        if self._unread:
+            self.loop.call_soon(self._parse)
+        elif not self.read_paused:
+            self.transport.resume_reading()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """Return the next message. Nothing more is read before all that was read is parsed."""
+        message = await super().receive()
+        if self._unread:
+            self.transport.pause_reading()
+        return message
 
     def eof_received(self) -> None:
         self._close_writer()
@@ -126,11 +150,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._notify()
 
     def handle_text(self, event: Frame) -> None:
-        if self._count():
+        if self._count(event):
             super().handle_text(event)
 
     def handle_bytes(self, event: Frame) -> None:
-        if self._count():
+        if self._count(event):
             super().handle_bytes(event)
 
     def handle_cont(self, event: Frame) -> None:
@@ -154,8 +178,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         else:
             self._pong = pong
 
-    def _count(self) -> bool:
-        """Count a frame. Return False if the connection has ended or has sent too many frames."""
+    def _count(self, message: Frame | None = None) -> bool:
+        """Count a frame. Return False if the connection has ended or has sent too many frames.
+
+        :param message: the frame, if it may be a whole message
+        """
         if self.transport.is_closing():
             return False
         second = int(self.loop.time())
@@ -163,6 +190,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._second, self._frames = second, 0
         self._frames += 1
         if self._frames > self.max_frames:
+            whole = message is not None and message.fin
+            if whole and not self._audio.take(self.loop.time()):
+                return True
             self._fail("Far too many frames.")
             return False
         return True
@@ -239,7 +269,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 def websocket_protocol(limits: Limits) -> type[WebSocketProtocol]:
     """Return the protocol class of one server."""
-    return type("GatewaySocket", (WebSocketProtocol,), {"max_frames": FLOOD * limits.burst})
+    bounds = {"max_frames": FLOOD * limits.burst, "max_audio": limits.audio_burst / LEAST_S}
+    return type("GatewaySocket", (WebSocketProtocol,), bounds)
 
 
 _CLIENT_MISTAKES = (

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import logging
 import resource
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable
 
 import msgspec
 import pytest
 import uvloop
+from websockets.asyncio.client import connect
 from websockets.http11 import Request
 
+from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Timing
@@ -32,6 +37,7 @@ from gateway.server.uvicorn.websocket import (
 )
 from gateway.settings.catalogue import Settings
 from tests.server.wire import HANDSHAKE, Client, dial
+from tests.support.hearing import hearing
 from tests.support.live import Live, running, until
 from tests.support.talk import talk
 
@@ -132,7 +138,7 @@ async def test_an_end_before_the_handshake_is_answered_is_no_error_of_the_gatewa
     ids=["text", "ping", "pong", "binary", "long ping"],
 )
 async def test_a_flood_of_frames_of_any_kind_closes_4400(piece: bytes) -> None:
-    limits = Limits(burst=10)
+    limits = Limits(burst=10, audio_burst=0.1)
     async with running(limits=limits) as live, dial(port(live)) as client:
         await enter(live, client)
         try:
@@ -141,6 +147,42 @@ async def test_a_flood_of_frames_of_any_kind_closes_4400(piece: bytes) -> None:
             pass  # the gateway has closed the connection before all was sent
         assert await closing(client) in (CloseCode.PROTOCOL_ERROR, None)
         await until(lambda: not live.hub.sessions)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.0025])
+@pytest.mark.parametrize("codec", ["pcm_s16le", "opus"])
+async def test_audio_within_the_burst_is_no_flood_however_small_its_frames_are(
+    codec: str, seconds: float
+) -> None:
+    piece = bytes(round(32_000 * seconds))
+    if codec == "opus":
+        piece = b"\xf0\xff\xfe" if seconds == 0.01 else b"\xe0\xff\xfe"
+    begin = b'{"type":"audio","codec":"%s","ref":"begin"}' % codec.encode()
+    count = round(10.0 / seconds) - 1
+    async with running() as live, hearing(live) as runner, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(TEXT, begin))
+        await client.read(b'"ref":"begin"')
+        await client.send(frame(0x82, piece) * count)
+        await client.send(frame(TEXT, b'{"type":"stats","ref":"last"}'))
+        seen = await client.read(b'"ref":"last"')
+        assert b'"errors":0' in seen
+        assert runner.audio_s == pytest.approx(10.0 - seconds)
+
+
+async def test_realtime_audio_within_the_burst_is_no_flood() -> None:
+    piece = base64.b64encode(bytes(480)).decode()
+    event = {"type": "input_audio_buffer.append", "audio": piece}
+    text = json.dumps(event).encode()
+    async with (
+        running(ScriptedEngine(pace=0.0)) as live,
+        hearing(live) as runner,
+        connect(f"{live.ws}/v1/realtime?from=en") as client,
+    ):
+        await client.recv()
+        client.transport.write(frame(TEXT, text) * 1_500)  # at once, as after a pause
+        await until(lambda: runner.audio_s > 14.99)
+        assert runner.audio_s == pytest.approx(15.0)
 
 
 async def test_a_flooding_client_that_reads_sees_the_close_code() -> None:
@@ -171,9 +213,12 @@ async def test_many_frames_in_one_read_are_handled_in_slices() -> None:
         await client.until("welcome")
         (connection,) = live.server.server_state.connections
         assert isinstance(connection, WebSocketProtocol)
-        connection.data_received(frame(PONG) * (SLICE + 1))  # as one read of the network
+        before = time.thread_time()
+        connection.data_received(frame(0x82) * 40_000)  # as one read of the network
+        assert time.thread_time() - before < 0.05, "one slice, as CPU time"
+        await until(lambda: not connection._unread)
         # The socket was closed after the first slices, and the rest was not parsed.
-        assert connection._frames <= connection.max_frames + 1
+        assert connection._frames <= connection.max_frames + connection.max_audio + 1_000
         assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
 
 
