@@ -34,6 +34,24 @@ async def told(socket: ClientConnection, type: str) -> dict[str, Any]:
     raise AssertionError(f"closed before {type}: {socket.close_code}")
 
 
+async def test_audio_that_is_refused_holds_nobody_back() -> None:
+    format = {"type": "audio/pcm", "rate": 1}  # a second for each sample, which no gateway reads
+    wish = {"type": "transcription", "audio": {"input": {"format": format}}}
+    limits = Limits(sessions=4, grace_s=0.01)
+    async with running(ScriptedEngine(pace=0.0), limits) as live, hearing(live):
+        for _ in range(3 * limits.sessions):
+            async with connect(live.ws + TRANSCRIBE) as socket:
+                await told(socket, "session.created")
+                await socket.send(json.dumps({"type": "session.update", "session": wish}))
+                for _ in range(3):
+                    await send(socket, TRANSCRIBE, 0.01)
+                # The update and each piece are refused; nothing more is sent to this client.
+                for _ in range(4):
+                    await told(socket, "error")
+                socket.transport.abort()
+        await until(lambda: not live.hub.sessions)
+
+
 async def come_and_go(live: Live, path: str, count: int, *, abort: bool) -> None:
     for _ in range(count):
         async with connect(live.ws + path) as socket:
