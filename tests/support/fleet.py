@@ -21,7 +21,7 @@ from gateway.core.replication.messages import (
     encode,
 )
 from gateway.core.replication.replica import AnyRoom, Replica
-from gateway.core.replication.restored_log import copied_log, restored_log
+from gateway.core.replication.restored_log import as_written, restored_log
 from gateway.core.room.room import Room
 from gateway.protocol.messages import Retracted, ServerMessage
 from tests.support.meeting import NOW, Meeting, Peer
@@ -209,7 +209,7 @@ class FleetMeeting(Meeting):
         while gateway.feed:
             self.deliver(gateway)
         replica = gateway.replica
-        log = copied_log(replica.log, self.limits, self.now)
+        log = replica.log.copied(self.now)
         log.epoch = log.epoch or "epoch"
         log.before = StreamPosition(log.epoch, log.seq)
         self.room = self.open_room(log, self.observe)
@@ -231,7 +231,7 @@ class FleetMeeting(Meeting):
         self.stream.clear()
         if newcomer is not None:
             self.add_gateway(newcomer)
-        for entry in owner.replica.entries(0):
+        for entry in as_written(owner.replica.log, owner.replica.log.entries(), WALL):
             self.stream.append(encode(entry))
             for gateway in self.gateways.values():
                 gateway.feed.append(self.stream[-1])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from operator import attrgetter
 from sys import getsizeof
@@ -129,6 +129,15 @@ class EventLog:
         self.seq += 1
         return self.seq
 
+    def copied(self, now: float) -> EventLog:
+        """Return a log of the same events, which can be changed. An empty one begins now."""
+        copy = EventLog(self.epoch, self._limits, began=self.began if self.seq else now)
+        copy.seq, copy.bytes = self.seq, self.bytes
+        copy._entries, copy._costs = self._entries.copy(), self._costs.copy()
+        copy._seqs = {lang: seqs[:] for lang, seqs in self._seqs.items()}
+        copy.originals, copy.authors = self.originals.copy(), self.authors.copy()
+        return copy
+
     def append(self, event: Durable, now: float) -> None:
         """Append the event with the newest number."""
         assert event.seq == self.seq, "an event was numbered and not appended"
@@ -230,9 +239,18 @@ class EventLog:
                 if isinstance(event, Source):
                     return  # no event of the utterance is older
 
-    def texts_of(self, ords: Container[int]) -> list[LogEntry]:
+    def texts_of(self, ords: Iterable[int]) -> list[LogEntry]:
         """Return the entries with text of the utterances at some positions."""
-        return [entry for entry in self._entries if _text_of(entry.event) in ords]
+        left, found = set(ords), list[LogEntry]()
+        wanted = frozenset(left)
+        for entry in reversed(self._entries):  # from the end, as in `erase`
+            if not left:
+                break
+            if _text_of(entry.event) in wanted:
+                found.append(entry)
+                if isinstance(entry.event, Source):
+                    left.discard(entry.event.ord)
+        return found[::-1]
 
     def _keep(self, entry: LogEntry) -> None:
         event = entry.event

@@ -46,7 +46,6 @@ from gateway.core.replication.messages import (
     Unheard,
     Wanted,
 )
-from gateway.core.replication.restored_log import as_written
 from gateway.core.room import restore
 from gateway.core.room.room import Request, Room
 from gateway.core.streaming import segmentation
@@ -289,10 +288,6 @@ class Replica:
         if self.greeted:
             self._post(Dismissed)
         return self.greeted
-
-    def entries(self, after: int) -> list[Decided]:
-        """Return the events after a number, as they are kept in the room's log."""
-        return as_written(self.log, self.log.entries(after), self.began)
 
     # --- the authority ----------------------------------------------------------------------------
 

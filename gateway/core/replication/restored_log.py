@@ -13,14 +13,6 @@ from gateway.limits import Limits
 from gateway.protocol.codec import Envelope
 
 
-def copied_log(log: EventLog, limits: Limits, now: float) -> EventLog:
-    """Return a log of the same events, which can be changed. An empty one begins now."""
-    copy = EventLog(log.epoch, limits, began=log.began if log.seq else now)
-    copy.restore(log.entries(), log.authors)
-    copy.seq = log.seq  # even if none of its events are left
-    return copy
-
-
 def as_written(log: EventLog, entries: Iterable[LogEntry], began: float) -> list[Decided]:
     """Return entries of a log as they are written.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ VOLATILE: Final = 0
 """The number of a message that no log keeps."""
 BEHIND: Final = 1_000
 """Volatile messages of this gateway that wait for a durable event. Further ones are dropped."""
+PAGE: Final = 500
+"""Events of a log that are read at once."""
 OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
 
@@ -91,10 +93,10 @@ class Feeds:
         self._subscriptions: PipelinedConnection | None = None
         self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
 
-    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
-        """Subscribe to a room, and return its durable events.
+    async def follow(self, name: str, listener: RoomListener) -> None:
+        """Subscribe to a room, and give the listener its durable events.
 
-        The listener is called from the next turn of the loop on, first with the owner. Raises
+        The listener is called again from the next turn of the loop on, first with the owner. Raises
         `ClientFault` (``busy``) if Redis is away.
         """
         room = self.rooms[name] = RoomFeed(name, listener)
@@ -113,8 +115,8 @@ class Feeds:
         room.owner, room.fence = lease(held)
         if entries:
             room.seq = entries[-1][0]
+        await listener.begin(entries)
         asyncio.get_running_loop().call_soon(self._hand_over, room)
-        return entries
 
     async def unfollow(self, name: str) -> None:
         """Stop following a room."""
@@ -127,22 +129,33 @@ class Feeds:
 
     async def read(self, name: str, after: int = 0) -> list[Entry]:
         """Return the durable events of any room after a number. Raises `AWAY`."""
-        key = lua_scripts.log(name)
-        found: Any = await self._redis.zrange(
-            key,
-            f"({after}",
-            "+inf",
-            byscore=True,
-            withscores=True,
-        )
-        return [(int(number), event) for event, number in found]
+        return [entry async for page in self._pages(name, after) for entry in page]
 
     async def fill(self, room: RoomFeed) -> None:
         """Give the listener the events that the feed did not bring. Raises `AWAY`."""
-        for seq, payload in await self.read(room.name, room.seq):
-            if seq > room.seq:  # the feed goes on meanwhile
-                room.seq = seq
-                room.listener.feed(payload)
+        async for page in self._pages(room.name, room.seq):
+            for seq, payload in page:
+                if seq > room.seq:  # the feed goes on meanwhile
+                    room.seq = seq
+                    room.listener.feed(payload)
+
+    async def _pages(self, name: str, after: int) -> AsyncIterator[list[Entry]]:
+        """Read a log in pages, so that a long one does not stop the event loop. Raises `AWAY`."""
+        page: list[Entry] = [(after, b"")]
+        while page:
+            found: Any = await self._redis.zrange(
+                lua_scripts.log(name),
+                f"({page[-1][0]}",
+                "+inf",
+                byscore=True,
+                withscores=True,
+                offset=0,
+                num=PAGE,
+            )
+            page = [(int(number), event) for event, number in found]
+            yield page
+            if len(page) < PAGE:
+                return
 
     def deliver_here(self, room: RoomFeed, after: int, message: object) -> bool:
         """Give the listener a volatile message of this gateway, which need not pass through Redis.

@@ -96,7 +96,7 @@ class Leases:
                 return False
             if fence:
                 owned = self.rooms[name] = OwnedRoom(name, fence, "")
-                self._own(owned, room, fence, last)
+                await self._own(owned, room, fence, last)
             elif not wait:
                 return False
             else:
@@ -111,7 +111,7 @@ class Leases:
         room = self._feeds.rooms[owned.name]
         fence, last, _ = await self._take(room, owned.fence, "again")
         if fence:
-            self._own(owned, room, fence, last)
+            await self._own(owned, room, fence, last)
         else:
             self.lose(owned)
 
@@ -148,14 +148,16 @@ class Leases:
 
         return read
 
-    def _own(self, owned: OwnedRoom, room: RoomFeed, fence: int, last: int) -> None:
+    async def _own(self, owned: OwnedRoom, room: RoomFeed, fence: int, last: int) -> None:
         """Note a lease.
 
         :param last: number of the last event that Redis has
         """
         owned.fence, owned.value, owned.lapsed = fence, f"{self._id} {fence}", False
         if last < room.seq:
-            owned.missing = [e for e in room.listener.entries(last) if e[0] <= room.seq]
+            until = room.seq
+            entries = await room.listener.entries(last)
+            owned.missing = [entry for entry in entries if entry[0] <= until]
             self._lapsed()
         room.own = fence
         room.set_owner(self._id, fence)

@@ -158,9 +158,9 @@ class FleetLink:
 
     # --- rooms ----------------------------------------------------------------------------------
 
-    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
-        """Subscribe to a room, and return its durable events, see `Feeds.follow`."""
-        return await self._feeds.follow(name, listener)
+    async def follow(self, name: str, listener: RoomListener) -> None:
+        """Subscribe to a room, and give the listener its durable events, see `Feeds.follow`."""
+        await self._feeds.follow(name, listener)
 
     async def unfollow(self, name: str) -> None:
         """Stop following a room that this gateway does not own."""

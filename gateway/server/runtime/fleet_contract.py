@@ -16,6 +16,9 @@ Entry = tuple[int, bytes]
 class RoomListener(Protocol):
     """The follower of one room, see `gateway.server.fleet.feeds`."""
 
+    async def begin(self, entries: Sequence[Entry]) -> None:
+        """Handle the durable events so far. Nothing else is called before this returns."""
+
     def feed(self, payload: bytes) -> None:
         """Handle the next message of another gateway, or the next durable event."""
 
@@ -28,7 +31,7 @@ class RoomListener(Protocol):
     def gap(self) -> None:
         """Note that volatile messages may have been lost."""
 
-    def entries(self, after: int) -> Sequence[Entry]:
+    async def entries(self, after: int) -> Sequence[Entry]:
         """Return the durable events after a number."""
 
 
@@ -78,8 +81,8 @@ class Link(Protocol):
     async def aclose(self) -> None:
         """Give all rooms back and disconnect."""
 
-    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
-        """Follow a room, and return its durable events. Raises `ClientFault` (``busy``)."""
+    async def follow(self, name: str, listener: RoomListener) -> None:
+        """Follow a room, and give the listener its events. Raises `ClientFault` (``busy``)."""
 
     async def unfollow(self, name: str) -> None:
         """Stop following a room that this gateway does not own."""

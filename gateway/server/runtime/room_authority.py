@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from gateway.core.history.event_log import EventLog, StreamPosition
+from gateway.core.history.event_log import EventLog, LogEntry, StreamPosition
 from gateway.core.replication.authority import Authority
 from gateway.core.replication.messages import (
     Decided,
@@ -30,7 +30,7 @@ from gateway.core.replication.messages import (
     encode,
 )
 from gateway.core.replication.replica import Replica
-from gateway.core.replication.restored_log import copied_log, restored_log
+from gateway.core.replication.restored_log import as_written, restored_log
 from gateway.core.session.quota import UsageReport, decode_report
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol.messages import Retracted
@@ -49,6 +49,8 @@ POLL_S = 0.02
 """Seconds between two looks at a room that is being taken or ended."""
 IDLE_S = 30.0
 """Seconds that a replica without members is kept, for sockets that come back."""
+READING = 32
+"""Logs of rooms without sockets here that wait to be read, for transcripts. More are refused."""
 FULL = 1_000
 """Unwritten events of a room above which no new text is accepted."""
 
@@ -65,6 +67,10 @@ class FleetRooms:
         self._early: dict[str, list[InboxMessage]] = {}
         self._taking: set[str] = set()
         self._locks = RoomLocks()
+        # One log at a time, and nobody who enters a room waits for a transcript of another one.
+        self._open_turn = asyncio.Lock()
+        self._read_turn = asyncio.Lock()
+        self._reading = 0
         self._tasks = BackgroundTasks(log, "a room could not be taken")
         self._draining = False
         self._dropped = 0
@@ -112,8 +118,19 @@ class FleetRooms:
 
     async def history(self, name: str) -> EventLog:
         """Return the log of a room. Raises `ClientFault` (``busy``)."""
-        entries = [decode_decided(payload) for _, payload in await self.link.read(name)]
-        return restored_log(entries, self._hub.limits, self._hub.now(), self._hub.wall())
+        replica = self.replicas.get(name)
+        if replica is not None and not (
+            replica.ended or await self.link.read(name, replica.log.seq)
+        ):
+            return replica.log  # it has all that was written
+        if self._reading >= READING:
+            raise ClientFault(ErrorCode.BUSY, f"{self._reading} logs are being read already.")
+        self._reading += 1
+        try:
+            async with self._read_turn:
+                return await asyncio.to_thread(self._restored, await self.link.read(name))
+        finally:
+            self._reading -= 1
 
     async def forget(self, name: str) -> bool:
         """End a room in all gateways and delete its log; return whether there was anything.
@@ -257,19 +274,32 @@ class FleetRooms:
                 raise ClientFault(
                     ErrorCode.BUSY, f"This gateway is full: {len(self.replicas)} rooms are open."
                 )
-            entries = await self.link.follow(name, _Listener(self, name))
-            decided = [decode_decided(payload) for _, payload in entries]
-            replica = Replica(
-                name,
-                gateway=self.link.id,
-                log=restored_log(decided, hub.limits, hub.now(), hub.wall()),
-                targets=hub.engine.profile.targets,
-                send=self._send,
-            )
-            if decided:
-                replica.began = decided[-1].began
-            replica.empty_since = hub.now()
-            self.replicas[name] = replica
+            await self.link.follow(name, _Listener(self, name))
+
+    async def begin(self, name: str, entries: Sequence[Entry]) -> None:
+        """Make the replica of a room that is followed now, with its durable events."""
+        async with self._open_turn:
+            replica = await asyncio.to_thread(self._copy, name, entries)
+        replica.empty_since = self._hub.now()
+        self.replicas[name] = replica
+
+    def _copy(self, name: str, entries: Sequence[Entry]) -> Replica:
+        """Return a new replica. Runs in a thread, since a log may be long."""
+        replica = Replica(
+            name,
+            gateway=self.link.id,
+            log=self._restored(entries),
+            targets=self._hub.engine.profile.targets,
+            send=self._send,
+        )
+        if entries:
+            replica.began = decode_decided(entries[-1][1]).began
+        return replica
+
+    def _restored(self, entries: Sequence[Entry]) -> EventLog:
+        """Return the log of some events. Runs in a thread, since they may be many."""
+        hub, decided = self._hub, [decode_decided(payload) for _, payload in entries]
+        return restored_log(decided, hub.limits, hub.now(), hub.wall())
 
     def _send(self, gateway: str, message: InboxMessage) -> None:
         self.link.send(gateway, encode(message))
@@ -332,7 +362,7 @@ class FleetRooms:
             if self._draining:  # another gateway is to have it
                 self.link.release(name)
             elif self.link.owns(name):
-                self._open(replica)
+                await self._open(replica)
         finally:
             self._taking.discard(name)
             early = self._early.pop(name, [])
@@ -342,35 +372,48 @@ class FleetRooms:
                     authority.receive(message, self._hub.now())
                 self._hub.act()
 
-    def _open(self, replica: Replica) -> None:
-        hub, name = self._hub, replica.name
-        history = copied_log(replica.log, hub.limits, hub.now())
+    async def _open(self, replica: Replica) -> None:
+        """Become the authority of a room, whose log is restored in a thread: it may be long."""
+        async with self._open_turn:
+            authority = await asyncio.to_thread(self._authority(replica))
+        if not self.link.owns(replica.name):  # it was lost meanwhile
+            return
+        self.authorities[replica.name] = self._hub.rooms[replica.name] = authority
+        self._hub.inform(authority)
+
+    def _authority(self, replica: Replica) -> Callable[[], Authority]:
+        """Return a function that makes the authority of a room and touches nothing else."""
+        hub, link, name = self._hub, self.link, replica.name
+        history = replica.log.copied(hub.now())
         history.epoch = history.epoch or secrets.token_hex(4)
         # The owner before may have died, and then captions have not ended.
         history.before = StreamPosition(history.epoch, history.seq)
+        options = hub.room_options(name)
 
-        def emit(message: FeedMessage) -> None:
-            if isinstance(message, Decided):
-                event = message.event
-                assert event.seq is not None, "a durable event has a number"
-                erased = authority.erased(event) if isinstance(event, Retracted) else []
-                changed = [(entry.event.seq or 0, encode(entry)) for entry in erased]
-                self.link.append(name, event.seq, encode(message), changed)
-            else:
-                alone = authority.only_in(self.link.id)
-                self.link.publish(name, message, None if alone else encode(message))
+        def make() -> Authority:
+            def emit(message: FeedMessage) -> None:
+                if isinstance(message, Decided):
+                    event = message.event
+                    assert event.seq is not None, "a durable event has a number"
+                    erased = authority.erased(event) if isinstance(event, Retracted) else []
+                    changed = [(entry.event.seq or 0, encode(entry)) for entry in erased]
+                    link.append(name, event.seq, encode(message), changed)
+                else:
+                    alone = authority.only_in(link.id)
+                    link.publish(name, message, None if alone else encode(message))
 
-        authority = Authority(
-            name,
-            log=history,
-            term=secrets.token_hex(4),
-            began=replica.began or hub.wall(),
-            emit=emit,
-            full=lambda: self.link.unwritten(name) >= FULL,
-            **hub.room_options(name),
-        )
-        self.authorities[name] = hub.rooms[name] = authority
-        hub.inform(authority)
+            authority = Authority(
+                name,
+                log=history,
+                term=secrets.token_hex(4),
+                began=replica.began or hub.wall(),
+                emit=emit,
+                full=lambda: link.unwritten(name) >= FULL,
+                **options,
+            )
+            return authority
+
+        return make
 
 
 class _Listener:
@@ -379,6 +422,10 @@ class _Listener:
     def __init__(self, rooms: FleetRooms, name: str) -> None:
         self._rooms = rooms
         self._name = name
+
+    async def begin(self, entries: Sequence[Entry]) -> None:
+        """Handle the durable events so far."""
+        await self._rooms.begin(self._name, entries)
 
     def feed(self, payload: bytes) -> None:
         """Handle the next message of another gateway, or the next durable event."""
@@ -398,8 +445,15 @@ class _Listener:
         if replica is not None:
             replica.introduce()
 
-    def entries(self, after: int) -> Sequence[Entry]:
+    async def entries(self, after: int) -> Sequence[Entry]:
         """Return the durable events after a number."""
         replica = self._rooms.replicas.get(self._name)
-        entries = [] if replica is None else replica.entries(after)
-        return [(entry.event.seq or 0, encode(entry)) for entry in entries]
+        if replica is None:
+            return []
+        kept = replica.log.entries(after)  # here, since the log changes meanwhile
+        return await asyncio.to_thread(_encoded, replica.log, kept, replica.began)
+
+
+def _encoded(log: EventLog, kept: Sequence[LogEntry], began: float) -> list[Entry]:
+    """Return entries of a log as they are written. Runs in a thread, since they may be many."""
+    return [(entry.event.seq or 0, encode(entry)) for entry in as_written(log, kept, began)]

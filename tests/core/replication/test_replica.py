@@ -478,13 +478,3 @@ def test_a_codec_without_readers_is_not_encoded() -> None:
     room.finish_all()
     found = {entry.event.id: set(entry.frames.others) for entry in room.entries()}  # type: ignore[union-attr]
     assert found == {"x": {Codec.MSGPACK.value}, "y": set()}
-
-
-def test_a_replica_has_the_log_as_it_was_written() -> None:
-    room = fleet()
-    speaker = room.enter("de", gateway="g1")
-    speaker.say("good 你好", id="x")
-    room.finish_all()
-    replica = room.gateways["g2"].replica
-    assert replica.entries(0) == room.entries()
-    assert [one.event.seq for one in replica.entries(1)] == [2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.core.history.event_log import EventLog
+from gateway.core.replication.restored_log import as_written
 from gateway.errors import CloseCode
 from tests.support.fleet import FleetMeeting
 
@@ -46,3 +47,14 @@ def test_a_log_without_its_oldest_events_can_be_followed_from_its_first_one() ->
         newcomer.feed(entry, room.now)
     assert newcomer.log.seq == room.entries()[-1].event.seq
     assert newcomer.log.oldest == 2
+
+
+def test_a_replica_has_the_log_as_it_was_written() -> None:
+    room = fleet()
+    speaker = room.enter("de", gateway="g1")
+    speaker.say("good 你好", id="x")
+    room.finish_all()
+    replica = room.gateways["g2"].replica
+    kept = replica.log.entries()
+    assert as_written(replica.log, kept, replica.began) == room.entries()
+    assert room.entries()[0].author == speaker.session.id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.replication.restored_log import copied_log, restored_log
+from gateway.core.replication.restored_log import restored_log
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
 from tests.support.fleet import WALL, FleetMeeting
@@ -60,11 +60,9 @@ def test_texts_that_were_retracted_are_not_restored() -> None:
 
 def test_a_copied_log_goes_on_with_the_next_number_even_if_its_events_were_dropped() -> None:
     log = spoken().room.log
-    copy = copied_log(log, LIMITS, NOW + 7)
+    copy = log.copied(NOW + 7)
     assert copy.since(0) == log.since(0)
     assert (copy.epoch, copy.began, copy.seq) == (log.epoch, log.began, 4)
     log.shed(log.bytes)
-    assert (copied_log(log, LIMITS, NOW + 7).seq, copy.seq) == (4, 4)
-    assert copied_log(EventLog("epoch", LIMITS), LIMITS, NOW).began == NOW, (
-        "an empty log begins now"
-    )
+    assert (log.copied(NOW + 7).seq, copy.seq) == (4, 4)
+    assert EventLog("epoch", LIMITS).copied(NOW).began == NOW, "an empty log begins now"

@@ -24,6 +24,9 @@ class Follower:
         self.owners: list[str | None] = []
         self.gaps = 0
 
+    async def begin(self, entries: Sequence[Entry]) -> None:
+        self.log += entries
+
     def feed(self, payload: bytes) -> None:
         number, _, _ = payload.partition(b" ")
         if number.isdigit():
@@ -41,7 +44,7 @@ class Follower:
     def gap(self) -> None:
         self.gaps += 1
 
-    def entries(self, after: int) -> Sequence[Entry]:
+    async def entries(self, after: int) -> Sequence[Entry]:
         return [entry for entry in self.log if entry[0] > after]
 
     @property
@@ -85,7 +88,7 @@ class Peer:
     async def follow(self, room: str = ROOM) -> Follower:
         """Follow a room, with all that its log has."""
         follower = self.rooms[room] = Follower()
-        follower.log += await self.link.follow(room, follower)
+        await self.link.follow(room, follower)
         await until(lambda: follower.owners != [])
         return follower
 
