@@ -150,7 +150,7 @@ class Hub:
         if isinstance(engine, SubstitutableEngine):
             engine.changed = self.refresh_capacity
         self._drain = Drain(self.places, self.sessions, store, self.act, clock)
-        self._space = RoomSpace(self.rooms, self.replicas, limits, self._evict)
+        self.space = RoomSpace(self.rooms, self.replicas, limits, self._idle, self._evict)
 
     def __repr__(self) -> str:
         return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.scheduler!r}>"
@@ -171,7 +171,7 @@ class Hub:
     @property
     def log_bytes(self) -> int:
         """Bytes of durable events in memory."""
-        return self._space.bytes
+        return self.space.bytes
 
     def places(self) -> dict[str, AnyRoom]:
         """Return the rooms of all sessions, by name."""
@@ -268,7 +268,7 @@ class Hub:
                 store.release(name)
                 return
             try:
-                self._space.require()
+                self.space.require()
             except ClientFault:
                 store.release(name)
                 raise
@@ -343,7 +343,7 @@ class Hub:
                     "This socket's own room is gone.",
                     "Connect without resume.",
                 )
-            self._space.require()
+            self.space.require()
             return self._open(name, EventLog(secrets.token_hex(4), self.limits, began=self.now()))
         return room
 
@@ -383,10 +383,17 @@ class Hub:
             room.on_timer(self.now())
             self.act()
 
-    def _evict(self, room: Room) -> None:
+    def _idle(self) -> list[AnyRoom]:
+        """Return the rooms in which nobody is."""
+        own = (room for name, room in self.rooms.items() if name not in self.replicas)
+        shared = [] if self.fleet is None else self.fleet.idle()
+        return [*(room for room in own if room.empty_since is not None), *shared]
+
+    def _evict(self, room: AnyRoom) -> None:
         """Drop a room from memory that has not ended: it can be loaded again if it is kept."""
-        if isinstance(room, Authority) and self.fleet is not None:
-            self.fleet.release(room)
+        if isinstance(room, Replica):
+            assert self.fleet is not None, "it has made the replica"
+            self.fleet.evict(room)
         else:
             if self.store is not None:
                 self.store.release(room.name)
@@ -465,7 +472,7 @@ class Hub:
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)
-        self._space.shed()
+        self.space.shed()
         if self.fleet is not None:
             self.fleet.sweep()
         if self.recognition is not None:

@@ -224,6 +224,24 @@ class FleetRooms:
         self.link.release(authority.name, end=end)
         self.on_lost(authority.name)
 
+    def idle(self) -> list[Replica]:
+        """Return the rooms in which nobody is: not here, nor elsewhere if this gateway owns it."""
+        return [
+            replica
+            for name, replica in self.replicas.items()
+            if replica.empty_since is not None
+            and name not in self._taking
+            and (self.authorities.get(name) or replica).empty_since is not None
+        ]
+
+    def evict(self, replica: Replica) -> None:
+        """Give up a room in which nobody is. Its log stays in Redis as long as that of any room."""
+        authority = self.authorities.get(replica.name)
+        if authority is not None:
+            self.release(authority)
+        del self.replicas[replica.name]
+        self._tasks.start(self._unfollow(replica.name))
+
     def sweep(self) -> None:
         """Do once a second what no message leads to."""
         if self.link.dropped != self._dropped:
@@ -269,17 +287,17 @@ class FleetRooms:
         async with self._locks.of(name):
             if name in self.replicas:  # another socket was faster
                 return
-            hub = self._hub
-            if len(self.replicas) >= hub.limits.rooms:
-                raise ClientFault(
-                    ErrorCode.BUSY, f"This gateway is full: {len(self.replicas)} rooms are open."
-                )
-            await self.link.follow(name, _Listener(self, name))
+            try:
+                await self.link.follow(name, _Listener(self, name))
+            except ClientFault:
+                await self.link.unfollow(name)
+                raise
 
     async def begin(self, name: str, entries: Sequence[Entry]) -> None:
         """Make the replica of a room that is followed now, with its durable events."""
         async with self._open_turn:
             replica = await asyncio.to_thread(self._copy, name, entries)
+        self._hub.space.require()
         replica.empty_since = self._hub.now()
         self.replicas[name] = replica
 
@@ -313,7 +331,15 @@ class FleetRooms:
         """Stop following a room, unless this gateway still owns it."""
         if not self.link.owns(name) and name not in self._taking:
             del self.replicas[name]
-            self._tasks.start(self.link.unfollow(name))
+            self._tasks.start(self._unfollow(name))
+
+    async def _unfollow(self, name: str) -> None:
+        """Stop following a room once it is given back, unless somebody has entered it again."""
+        while self.link.owns(name):  # noqa: ASYNC110  # Redis answers, or comes back
+            await asyncio.sleep(POLL_S)
+        async with self._locks.of(name):
+            if name not in self.replicas:
+                await self.link.unfollow(name)
 
     def told(self, name: str, message: FeedMessage | bytes) -> None:
         """Pass a message of an authority here, or the bytes of any, on to the replica."""

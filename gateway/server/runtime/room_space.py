@@ -5,7 +5,7 @@ Owns: which room goes first. Must not know: stores, other gateways, what else en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Room
@@ -19,7 +19,8 @@ class RoomSpace:
 
     :param rooms: live view of the rooms, by name
     :param replicas: live view of the replicas of shared rooms, by name
-    :param evict: called to drop a room from memory that has not ended
+    :param idle: returns the rooms in which nobody is, a shared one as its replica
+    :param evict: called to drop one of these from memory, which has not ended
     """
 
     def __init__(
@@ -27,11 +28,13 @@ class RoomSpace:
         rooms: Mapping[str, Room],
         replicas: Mapping[str, AnyRoom],
         limits: Limits,
-        evict: Callable[[Room], None],
+        idle: Callable[[], Iterable[AnyRoom]],
+        evict: Callable[[AnyRoom], None],
     ) -> None:
         self._rooms = rooms
         self._replicas = replicas
         self._limits = limits
+        self._idle = idle
         self._evict = evict
 
     @property
@@ -42,10 +45,9 @@ class RoomSpace:
 
     def require(self) -> None:
         """Make space for one more room. Raises `ClientFault` (``busy``) if no room is empty."""
-        if len(self._rooms) >= self._limits.rooms and not self._evict_one():
-            raise ClientFault(
-                ErrorCode.BUSY, f"This gateway is full: {len(self._rooms)} rooms are open."
-            )
+        count = len(self._rooms.keys() | self._replicas.keys())
+        if count >= self._limits.rooms and not self._evict_one():
+            raise ClientFault(ErrorCode.BUSY, f"This gateway is full: {count} rooms are open.")
 
     def shed(self) -> None:
         """Keep the sum of all logs within `Limits.memory_bytes`."""
@@ -59,13 +61,12 @@ class RoomSpace:
         """Drop an empty room from memory, and return whether there was one."""
         # Private rooms go before those with a name, then the one that has been empty longest. The
         # room has not ended: if it is kept somewhere, it can be loaded again.
-        empty = [
-            (not room.name.startswith(PRIVATE), room.empty_since, room.name)
-            for room in self._rooms.values()
-            if room.empty_since is not None
-        ]
-        if not empty:
+        idle = {room.name: room for room in self._idle()}
+        if not idle:
             return False
-        _, _, name = min(empty)
-        self._evict(self._rooms[name])
+        _, _, name = min(
+            (not name.startswith(PRIVATE), room.empty_since or 0.0, name)
+            for name, room in idle.items()
+        )
+        self._evict(idle[name])
         return True
