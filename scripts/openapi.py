@@ -232,6 +232,14 @@ def _paths() -> Json:
                 auth=Authentication.UNCHECKED,
             )
         },
+        "/readyz/rooms": {
+            "get": _operation(
+                "readyzRooms",
+                "Tell whether a new utterance would be translated in any room: 200, else 503.",
+                {200: _json(_readiness()), 503: _json(_readiness())},
+                auth=Authentication.UNCHECKED,
+            )
+        },
         "/metrics": {
             "get": _operation(
                 "metrics",

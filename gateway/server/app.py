@@ -80,7 +80,7 @@ SECURITY = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(self), payment=(), usb=()"),
 )
 """Headers of every HTTP answer."""
-UNCHECKED = frozenset(("/healthz", "/readyz"))
+UNCHECKED = frozenset(("/healthz", "/readyz", "/readyz/rooms"))
 """Paths without a check of ``Origin`` and ``Host``. Load balancers call the gateway by any name,
 and the answers are not private."""
 RESTART_S = 1.0

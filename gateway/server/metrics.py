@@ -302,7 +302,7 @@ def _hub(hub: Hub, guards: Counter[tuple[str, str]]) -> Iterator[Metric]:
             "gateway_sessions": len(sessions),
             "gateway_sessions_away": sum(len(room.attendance.away) for room in rooms),
             "gateway_rooms": len(rooms),
-            "gateway_log_bytes": hub.log_bytes,
+            "gateway_log_bytes": hub.space.bytes,
             "gateway_jobs_queued": scheduler.queued,
             "gateway_finals_queued": scheduler.finals,
             "gateway_overloaded": hub.load.overloaded,

@@ -89,7 +89,8 @@ async def haproxy(tls: Certificate, gateways: list[Live], folder: Path) -> Async
     command = [program("haproxy"), "-f", str(CONFIGURATION)]
     async with started(command, port, environment) as process:
         made = HAProxy(port, tls, gateways[:3], environment, process, gateways[3])
-        await made.wait("gateways", one="UP", two="UP", three="UP")
+        for backend in ("gateways", "rooms"):
+            await made.wait(backend, one="UP", two="UP", three="UP")
         await made.wait("east", one="UP")
         yield made
 
@@ -128,6 +129,7 @@ async def test_a_gateway_that_drains_gets_no_new_rooms_and_the_others_keep_their
     draining = haproxy.gateways[1]
     drain = asyncio.create_task(draining.hub.drain(5))
     await haproxy.wait("gateways", two="DOWN")
+    await haproxy.wait("rooms", two="DOWN")
     async with contextlib.AsyncExitStack() as stack:
         for room in rooms:
             await stack.enter_async_context(haproxy.connect(f"{room}"))
@@ -164,7 +166,7 @@ async def test_sockets_survive_a_reload_of_the_proxy(haproxy: HAProxy, folder: P
         await said(old, "before")
         command = [program("haproxy"), "-f", str(CONFIGURATION), "-sf", str(haproxy.process.pid)]
         async with started(command, haproxy.port, haproxy.environment) as process:
-            await haproxy.wait("gateways", one="UP", two="UP", three="UP")
+            await haproxy.wait("rooms", one="UP", two="UP", three="UP")
             await accepts(haproxy.port, process)
             async with haproxy.connect("meeting"):
                 home = haproxy.home("meeting")

@@ -351,8 +351,10 @@ async def test_clients_and_proxies_are_told_while_redis_is_away(redis: RedisServ
             redis.kill()
             for peer in (speaker, reader):
                 assert (await peer.until("degraded"))[-1]["partials"] == "off"
-            answer = await client.get(one.http + "/readyz")
-            assert (answer.status_code, answer.json()["status"]) == (503, "alone")
+            for path, code in (("/readyz", 200), ("/readyz/rooms", 503), ("/healthz", 200)):
+                answer = await client.get(one.http + path)
+                assert answer.status_code == code
+                assert answer.json()["status"] == ("ok" if path == "/healthz" else "alone")
             async with talk(two, "?room=other") as refused:
                 assert (await refused.next())["code"] == "busy"
             async with talk(two, "?to=de") as private:  # needs no other gateway
@@ -363,7 +365,7 @@ async def test_clients_and_proxies_are_told_while_redis_is_away(redis: RedisServ
             redis.start()
             assert (await speaker.until("final"))[-1]["id"] == "a"
             assert (await reader.until("final"))[-1]["id"] == "a"
-            await until(lambda: one.hub.ready and two.hub.ready)
+            await until(lambda: one.hub.ready_for_rooms and two.hub.ready_for_rooms)
 
 
 async def test_a_private_room_of_one_shot_requests_needs_no_redis(redis: RedisServer) -> None:

@@ -50,9 +50,9 @@ async def proxied(redis: RedisServer) -> AsyncIterator[tuple[Proxy, str]]:
 
 
 async def status(live: Live) -> str:
-    """Return the state in ``/readyz``."""
+    """Return the state in ``/readyz/rooms``."""
     async with httpx.AsyncClient() as client:
-        answer = await client.get(live.http + "/readyz")
+        answer = await client.get(live.http + "/readyz/rooms")
     body = answer.json()
     assert (answer.status_code == 200) == (body["status"] == "ready")
     return str(body["status"])
@@ -124,7 +124,7 @@ async def test_a_redis_that_does_not_answer_is_told_to_clients_and_proxies(
         proxy.refuse = False
         proxy.cut()
         check(await finals(reader, 1), "a")
-        await until(lambda: one.hub.ready and two.hub.ready)
+        await until(lambda: one.hub.ready_for_rooms and two.hub.ready_for_rooms)
 
 
 async def test_an_owner_that_is_cut_off_from_redis_cannot_write_what_another_has_written(
@@ -168,12 +168,12 @@ async def test_sockets_of_a_gateway_that_started_without_redis_resume_on_another
     redis.kill()
     async with fleet(redis.url, redis.url) as (one, two):
         redis.start()
-        await until(lambda: one.hub.ready and two.hub.ready)
+        await until(lambda: one.hub.ready_for_rooms and two.hub.ready_for_rooms)
         if lost:  # all data of Redis, with the key that signs tokens
             redis.cli("FLUSHALL")
             await redis.restart()
-            await until(lambda: not one.hub.ready)
-            await until(lambda: one.hub.ready and two.hub.ready)
+            await until(lambda: not one.hub.ready_for_rooms)
+            await until(lambda: one.hub.ready_for_rooms and two.hub.ready_for_rooms)
         async with fleet(redis.url) as (three,):
             signers = [live.hub.signer for live in (one, two, three)]
             await until(lambda: len({signer.key for signer in signers}) == 1)
@@ -205,7 +205,7 @@ async def test_text_beyond_the_bound_is_refused_in_a_long_outage_and_the_rest_is
             await until(lambda n=number: link.unwritten("r") == min(6, 2 * n + 2))  # type: ignore[misc]
         redis.start()
         check(await finals(reader, 3), "u0", "u1", "u2")
-        await until(lambda: one.hub.ready and two.hub.ready)
+        await until(lambda: one.hub.ready_for_rooms and two.hub.ready_for_rooms)
         assert (await speaker.closed())[0] == 4001, "the refusals were lost with the connection"
         async with talk(one, "?room=r&to=de", max_queue=None) as back:
             await back.next()

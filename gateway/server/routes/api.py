@@ -234,16 +234,28 @@ async def healthz(request: Request, _: Permissions) -> Response:
 
 
 async def readyz(request: Request, _: Permissions) -> Response:
-    """Answer 200 if a new utterance would be translated, else 503 with the reason."""
+    """Answer 200 if a new utterance would be translated, else 503 with the reason.
+
+    Without Redis that is so in rooms that are not shared.
+    """
     hub = _hub(request)
+    return reply(_readiness(hub), 200 if hub.ready else 503)
+
+
+async def readyz_rooms(request: Request, _: Permissions) -> Response:
+    """Answer 200 if a new utterance would be translated in any room, else 503 with the reason."""
+    hub = _hub(request)
+    return reply(_readiness(hub), 200 if hub.ready_for_rooms else 503)
+
+
+def _readiness(hub: Hub) -> dict[str, object]:
     status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
-    if status == Health.READY.value and not hub.ready:
+    if status == Health.READY.value and not hub.ready_for_rooms:
         if hub.recognition is not None and hub.recognition.starting:
             status = Health.STARTING.value
         else:
             # The other gateways cannot be reached, or are of another version.
-            compatible = hub.fleet is None or hub.fleet.link.compatible
-            status = "alone" if compatible else "incompatible"
+            status = "alone" if hub.ready else "incompatible"
     body: dict[str, object] = {
         "status": status,
         "engine": hub.engine.name,
@@ -256,7 +268,7 @@ async def readyz(request: Request, _: Permissions) -> Response:
     if hub.recognition is not None:
         recogniser = hub.recognition.recogniser
         body["recogniser"] = {"name": recogniser.name, "status": recogniser.health.value}
-    return reply(body, 200 if hub.ready else 503)
+    return body
 
 
 async def metrics(request: Request, _: Permissions) -> Response:
@@ -376,6 +388,7 @@ ROUTES = (
     GuardedRoute("/v1/languages", list_languages, PUBLIC),
     GuardedRoute("/healthz", healthz, PUBLIC),
     GuardedRoute("/readyz", readyz, PUBLIC),
+    GuardedRoute("/readyz/rooms", readyz_rooms, PUBLIC),
     GuardedRoute("/metrics", metrics, Right(Role.MODERATE)),  # they name all tenants
 )
 

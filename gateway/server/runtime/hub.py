@@ -157,21 +157,21 @@ class Hub:
 
     @property
     def ready(self) -> bool:
-        """Readiness to translate a new utterance."""
-        linked = self.fleet is None or self.fleet.link.connected
+        """Readiness to translate a new utterance, if not in every room."""
         # A recogniser that fails later refuses audio only, and text is still translated.
         deaf = self.recognition is not None and self.recognition.starting
-        ready = self.engine.health is Health.READY and linked and not deaf
+        foreign = self.fleet is not None and not self.fleet.link.compatible
+        ready = self.engine.health is Health.READY and not (deaf or foreign)
         return self.phase is HubPhase.OPEN and ready
+
+    @property
+    def ready_for_rooms(self) -> bool:
+        """Readiness to translate a new utterance in any room, also in those that are shared."""
+        return self.ready and (self.fleet is None or self.fleet.link.connected)
 
     def stopping(self) -> bool:
         """Tell whether the end has begun. No property, because it changes during an ``await``."""
         return self.phase is not HubPhase.OPEN
-
-    @property
-    def log_bytes(self) -> int:
-        """Bytes of durable events in memory."""
-        return self.space.bytes
 
     def places(self) -> dict[str, AnyRoom]:
         """Return the rooms of all sessions, by name."""

@@ -78,7 +78,7 @@ async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut
     go(made, come(made, "d", "one"))
     made.sweep()
     assert list(made.rooms) == ["b", "c"]
-    assert made.log_bytes <= made.limits.memory_bytes
+    assert made.space.bytes <= made.limits.memory_bytes
     for session in stay:
         assert len(session.room.log) >= 5 and session.room.log.oldest > 1
 
