@@ -150,7 +150,7 @@ class Hub:
         if isinstance(engine, SubstitutableEngine):
             engine.changed = self.refresh_capacity
         self._drain = Drain(self.places, self.sessions, store, self.act, clock)
-        self.space = RoomSpace(self.rooms, self.replicas, limits, self._idle, self._evict)
+        self.space = RoomSpace(self.rooms, self.replicas, limits, self._evict)
 
     def __repr__(self) -> str:
         return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.scheduler!r}>"
@@ -383,21 +383,11 @@ class Hub:
             room.on_timer(self.now())
             self.act()
 
-    def _idle(self) -> list[AnyRoom]:
-        """Return the rooms in which nobody is."""
-        own = (room for name, room in self.rooms.items() if name not in self.replicas)
-        shared = [] if self.fleet is None else self.fleet.idle()
-        return [*(room for room in own if room.empty_since is not None), *shared]
-
-    def _evict(self, room: AnyRoom) -> None:
+    def _evict(self, room: Room) -> None:
         """Drop a room from memory that has not ended: it can be loaded again if it is kept."""
-        if isinstance(room, Replica):
-            assert self.fleet is not None, "it has made the replica"
-            self.fleet.evict(room)
-        else:
-            if self.store is not None:
-                self.store.release(room.name)
-            self._drop(room)
+        if self.store is not None:
+            self.store.release(room.name)
+        self._drop(room)
 
     def _drop(self, room: Room) -> None:
         """End a room. Only the store may keep anything of it."""

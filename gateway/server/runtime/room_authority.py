@@ -62,6 +62,7 @@ class FleetRooms:
 
     def __init__(self, hub: Hub) -> None:
         self.replicas = hub.replicas
+        hub.space.shared = self
         self.authorities: dict[str, Authority] = {}
         self._hub = hub
         self._early: dict[str, list[InboxMessage]] = {}

@@ -5,13 +5,24 @@ Owns: which room goes first. Must not know: stores, other gateways, what else en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from gateway.core.replication.replica import AnyRoom
+from gateway.core.replication.replica import AnyRoom, Replica
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE
+
+
+class SharedRooms(Protocol):
+    """The part of the rooms shared with other gateways that decides which of them may go."""
+
+    def idle(self) -> list[Replica]:
+        """Return the rooms in which nobody is."""
+
+    def evict(self, replica: Replica) -> None:
+        """Give up one of these."""
 
 
 class RoomSpace:
@@ -19,8 +30,9 @@ class RoomSpace:
 
     :param rooms: live view of the rooms, by name
     :param replicas: live view of the replicas of shared rooms, by name
-    :param idle: returns the rooms in which nobody is, a shared one as its replica
-    :param evict: called to drop one of these from memory, which has not ended
+    :param evict: called to drop a room from memory that is not shared and has not ended
+
+    ``shared`` are the rooms shared with other gateways, if there are any.
     """
 
     def __init__(
@@ -28,14 +40,13 @@ class RoomSpace:
         rooms: Mapping[str, Room],
         replicas: Mapping[str, AnyRoom],
         limits: Limits,
-        idle: Callable[[], Iterable[AnyRoom]],
-        evict: Callable[[AnyRoom], None],
+        evict: Callable[[Room], None],
     ) -> None:
         self._rooms = rooms
         self._replicas = replicas
         self._limits = limits
-        self._idle = idle
         self._evict = evict
+        self.shared: SharedRooms | None = None
 
     @property
     def bytes(self) -> int:
@@ -61,12 +72,20 @@ class RoomSpace:
         """Drop an empty room from memory, and return whether there was one."""
         # Private rooms go before those with a name, then the one that has been empty longest. The
         # room has not ended: if it is kept somewhere, it can be loaded again.
-        idle = {room.name: room for room in self._idle()}
-        if not idle:
+        shared = {} if self.shared is None else {one.name: one for one in self.shared.idle()}
+        own = {name: room for name, room in self._rooms.items() if name not in self._replicas}
+        places: dict[str, AnyRoom] = {**own}
+        places.update(shared)
+        empty = [
+            (not name.startswith(PRIVATE), room.empty_since, name)
+            for name, room in places.items()
+            if room.empty_since is not None
+        ]
+        if not empty:
             return False
-        _, _, name = min(
-            (not name.startswith(PRIVATE), room.empty_since or 0.0, name)
-            for name, room in idle.items()
-        )
-        self._evict(idle[name])
+        _, _, name = min(empty)
+        if self.shared is not None and name in shared:
+            self.shared.evict(shared[name])
+        else:
+            self._evict(own[name])
         return True
