@@ -101,7 +101,7 @@ class Gateway(Process):
                 if self.ended():
                     raise self.fail()
                 try:
-                    answer = await client.get(f"{self.http}/readyz")
+                    answer = await client.get(f"{self.http}/readyz/rooms")
                 except httpx2.HTTPError:
                     await asyncio.sleep(0.05)
                     continue
@@ -182,7 +182,7 @@ class Fleet:
         async with httpx2.AsyncClient(trust_env=True) as client, asyncio.timeout(START_S):
             while not self.haproxy.ended():
                 try:
-                    answer = await client.get(f"https://localhost:{self.port}/readyz")
+                    answer = await client.get(f"https://localhost:{self.port}/readyz/rooms")
                 except httpx2.HTTPError:
                     await asyncio.sleep(0.05)
                     continue

@@ -122,7 +122,8 @@ class Child:
         except OSError:
             return False
         try:
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            head = b"Host: localhost\r\nConnection: close\r\n\r\n"
+            writer.write(b"GET /readyz/rooms HTTP/1.1\r\n" + head)
             return b" 200 " in await reader.readline()
         except OSError:
             return False

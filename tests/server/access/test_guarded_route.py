@@ -33,6 +33,7 @@ PUBLIC = {
     "/languages",
     "/overlay.html",
     "/readyz",
+    "/readyz/rooms",
     "/static/{version}/{path:path}",
     "/v1/languages",
     "/v1/rooms/{room}/qr.svg",
