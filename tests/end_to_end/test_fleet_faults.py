@@ -1,7 +1,7 @@
 """Real gateways and a real Redis, while the network, Redis or a clock fails.
 
-Each fault has a state in ``/readyz/rooms`` and a ``degraded`` event where captions suffer, and nothing
-durable is lost or doubled.
+Each fault has a state in ``/readyz/rooms`` and a ``degraded`` event where captions suffer, and
+nothing durable is lost or doubled.
 """
 
 from __future__ import annotations
