@@ -147,8 +147,8 @@ class Arm:
         if self.name == "gateway":
             command = [*self._gateway("vllm"), "--model", self.path]
             given = [
-                *("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len"),
-                *("gpu_memory_utilization", "load_format"),
+                *("max_num_seqs", "max_num_batched_tokens", "max_model_len"),
+                "gpu_memory_utilization",
             ]
         else:
             command = [*_serve(), self.path]

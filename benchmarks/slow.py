@@ -355,7 +355,7 @@ async def crowd(
 
 
 async def reaped(ping: float) -> None:
-    gateway = Gateway(Settings(ping_s=ping, ping_timeout_s=ping), LIVELY)
+    gateway = Gateway(Settings(ping_s=ping), LIVELY)
     async with stalled(gateway, "room=r&role=view&to=de"):
         meeting = asyncio.create_task(meet(gateway, "r", 4 * ping, 4))
         await gateway.until(lambda sockets: sockets == 5)  # the four speakers, and this one

@@ -11,8 +11,8 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one gateway process. Each is a setting with the prefix ``limit_``; its docstring
-    is the documentation of that setting.
+    """Limits of one gateway process. Each with a docstring is a setting with the prefix ``limit_``,
+    which the docstring documents. The others are constants, which only tests change.
     """
 
     frame: int = 65_536
@@ -35,37 +35,37 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     audio_burst: float = 10.0
     """Seconds of audio that one socket may send at once before ``limit_audio_rate`` applies, such
     as after a pause of its network."""
+    # Number of unreadable frames in a row after which a socket is closed with 4400.
     bad_frames: int = 10
-    """Number of unreadable frames in a row after which a socket is closed with 4400."""
     outbox_bytes: int = 1_048_576
     """Memory for output that waits for one slow reader, in bytes, including what its socket has
     accepted but not sent. From a quarter of it on drafts are dropped, from half of it on all
     deltas. Beyond it the socket is closed with 4008."""
+    # Seconds that durable events may wait for a slow reader before its socket is closed with
+    # 4008.
     outbox_s: float = 60.0
-    """Seconds that durable events may wait for a slow reader before its socket is closed with
-    4008."""
     log: int = 50_000
     """Number of durable events kept per room. Two hours of talk in twenty languages have 32,000."""
+    # Memory for the durable events kept per room, in bytes. The default holds about 40,000.
     log_bytes: int = 33_554_432
-    """Memory for the durable events kept per room, in bytes. The default holds about 40,000."""
     memory_bytes: int = 268_435_456
     """Memory for the durable events of all rooms together, in bytes. Beyond it the gateway removes
     the rooms that have been empty longest, and then the oldest events of the longest logs."""
+    # Number of utterances that a room keeps for `get`, `cancel` and late revisions.
     utterances: int = 1_000
-    """Number of utterances that a room keeps for ``get``, ``cancel`` and late revisions."""
     backfill: int = 20
     """Number of recent utterances that are shown to a reader who joins late. If nobody has read the
     reader's language before, they are translated into it first."""
+    # Seconds during which the gateway still translates into a language after its last reader
+    # left. A reader who reconnects then misses nothing.
     linger_s: float = 30.0
-    """Seconds during which the gateway still translates into a language after its last reader left.
-    A reader who reconnects then misses nothing."""
     context: int = 2
     """Number of earlier utterances of the room that are given to the model as context, if the
     model's profile uses context."""
+    # Seconds after which an utterance is no longer used as context.
     context_s: float = 30.0
-    """Seconds after which an utterance is no longer used as context."""
+    # Minimum number of seconds between two `presence` events of a room.
     presence_s: float = 1.0
-    """Minimum number of seconds between two ``presence`` events of a room."""
     queue: int = 256
     """Maximum number of jobs that wait for the engine, over all rooms; of several engines, of those
     that wait for the same ones. Further utterances are refused with ``busy``."""
@@ -88,18 +88,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     address_failures: int = 100
     """Number of invalid keys within a minute from one IP address, after which no further key from
     it is checked until the minute is over."""
+    # Seconds within which a connection has to send the complete head of its request.
     handshake_s: float = 10.0
-    """Seconds within which a connection has to send the complete head of its request."""
     sessions: int = 2_000
     """Maximum number of open sockets. Further sockets are closed with 4029."""
     rooms: int = 2_000
     """Maximum number of rooms in memory. Further rooms are refused with 4029."""
     room_s: float = 7_200.0
     """Seconds for which a room is kept after its last socket left. The default is two hours."""
+    # Seconds for which a resume token is valid. The default is two hours.
     resume_s: float = 7_200.0
-    """Seconds for which a resume token is valid. The default is two hours."""
+    # Seconds during which the captions of a speaker who lost the connection are still finished.
     grace_s: float = 10.0
-    """Seconds during which the captions of a speaker who lost the connection are still finished."""
 
 
 def memory(text: str) -> int:

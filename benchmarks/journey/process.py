@@ -110,7 +110,8 @@ def command(plan: Plan, port: int, flags: tuple[str, ...] = ()) -> list[str]:
     if plan.profile is not None:
         found += ["--profile", plan.profile]
     if plan.backend == "vllm":
-        found += ["--engine", "vllm", "--load-format", plan.load_format, "--dtype", plan.dtype]
+        found += ["--engine", "vllm", "--vllm-arg", f"load_format={plan.load_format}"]
+        found += ["--vllm-arg", f"dtype={plan.dtype}"]
         found += ["--gpu-memory-utilization", str(plan.share)]
         found += ["--max-num-seqs", str(PLACES["f"]), "--max-num-batched-tokens", "8192"]
         if plan.max_model_len is not None:

@@ -222,15 +222,14 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
     # vLLM downloads a hub id itself, but a directory of the same form takes precedence.
     if model is None or not _HUB_ID.fullmatch(model) or Path(model).exists():
         model = str(_directory(model))
-    names = (name for name in VllmOptions.__struct_fields__ if name != "extra")
-    shared = {name: getattr(settings, name) for name in names}
+    names = VllmOptions.__struct_fields__
+    shared = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
     options = VllmOptions(**shared, extra=settings.vllm or {})
     return VllmEngine(
         model,
         profile,
         options,
         cache_dir=_cache(settings),
-        feed=settings.feed,
         name=_name(settings),
     )
 

@@ -49,7 +49,6 @@ def build(
         flow=settings.flow,
         guards=guards,
         store=sqlite.build(settings),
-        coalesce_s=settings.coalesce_ms / 1000,
     )
     join(app.state.hub)
     for output in settings.outputs:

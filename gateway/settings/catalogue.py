@@ -21,7 +21,6 @@ from msgspec import Meta, field
 from gateway.auth import webhook_signatures
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
-from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import StabilityRules
 from gateway.errors import ClientFault
 from gateway.limits import Limits
@@ -152,14 +151,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Format of log lines. ``json`` writes one object per line, with the ids of session, room,
     utterance and job as fields."""
     ping_s: Seconds = 20.0
-    """Seconds between two WebSocket pings. The default is shorter than the usual idle timeouts of
-    proxies. With 0 no pings are sent, and a client that disappears silently is never noticed."""
-    ping_timeout_s: Annotated[float, Meta(gt=0, le=86_400)] = 20.0
-    """Seconds that a client has to answer a ping before its connection is reset."""
-    coalesce_ms: Annotated[float, Meta(ge=0, le=1_000)] = 50.0
-    """Longest delay in milliseconds of new text while the process is busy, so that one write can
-    carry several pieces. The delay begins at 20 ms when half of a core is in use. With 0 text is
-    never delayed."""
+    """Seconds between two WebSocket pings, and seconds that a client has to answer one before its
+    connection is reset. The default is shorter than the usual idle timeouts of proxies. With 0 no
+    pings are sent, and a client that disappears silently is never noticed."""
     loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop. ``auto`` uses uvloop if it is installed, which halves the cost of a socket."""
 
@@ -197,6 +191,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lang: str | None = None
     """Language of speakers who name none, as a BCP 47 tag. Default: the language of each text is
     detected."""
+    stability: Literal["auto", "checked", "forced"] = "auto"
+    """Rules by which the beginning of a growing caption becomes stable, so that it is calm and not
+    late: ``checked`` for engines that check their last translation, ``forced`` for others. ``auto``
+    is ``checked`` with ``ctranslate2``."""
     fallback: str | None = None
     """Second engine that translates while the first one is not available. It is loaded at the
     start, and readers are told by ``degraded``. Default: none, so captions fail until the engine is
@@ -238,22 +236,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_parallel_size: Count = 1
     """``vllm``: number of copies of the model, each on GPUs of its own. Each takes ``max_num_seqs``
     translations; those of one room and language go to the same copy."""
-    dtype: str = "auto"
-    """``vllm``: numeric type of the weights. ``auto`` uses the type of the checkpoint."""
     max_model_len: Count | None = None
     """``vllm``: maximum number of tokens of prompt and output together. Default: the few hundred
     that the profile needs. A cache for the full length of a model may not fit into memory."""
-    enforce_eager: bool = False
-    """``vllm``: do not use CUDA graphs. The start is faster, translations are slower."""
-    load_format: str = "auto"
-    """``vllm``: format of the weights. ``dummy`` uses random weights, to measure speed without a
-    model."""
-    feed: bool = True
-    """``vllm``: receive output directly from the engine process, which saves most of the CPU time
-    per token. Switch it off only to compare. If the installed vLLM does not support it, it is
-    switched off automatically, and the log says so."""
     vllm: dict[str, Any] = {}
-    """``vllm``: further engine arguments by vLLM's own names. They override the settings above."""
+    """``vllm``: further engine arguments by vLLM's own names, such as ``dtype`` or
+    ``enforce_eager``. They override the settings above."""
 
     openai_url: str | None = None
     """``openai``: base URL of the server, such as ``http://127.0.0.1:8001/v1``."""
@@ -316,8 +304,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 OF_AN_ENGINE = (
     *("engine", "model", "profile", "fallback", "fallback_model", "hang_s", "guards"),
     *("compute_type", "inter_threads", "batch", "intra_threads", "cache_dir"),
-    *("max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "dtype"),
-    *("max_model_len", "enforce_eager", "load_format", "feed", "vllm"),
+    *("max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "max_model_len", "vllm"),
     *("openai_url", "openai_api_key", "openai_api", "openai_extras"),
     *("scripted_delay", "scripted_pace", "scripted_faults"),
 )
@@ -336,12 +323,8 @@ class Group(msgspec.Struct, frozen=True):
 GROUPS = (
     Group("limit_", Limits, Meta(gt=0, le=UNBOUNDED)),
     Group("pace_", PartialTiming, Meta(ge=0, le=1000)),
-    Group("cut_", SegmentLengths, Meta(ge=0, le=1000)),
     Group("stable_", StabilityRules, Meta(ge=0, le=1000)),
 )
-
-_NESTED = ("engines", "outputs", "limits", "flow")
-"""Fields of `Settings` that are not settings themselves."""
 
 
 @cache
@@ -350,7 +333,7 @@ def table() -> Mapping[str, Setting]:
     found = rows(Settings)
     for group in GROUPS:
         found += rows(group.struct, group.prefix, group.meta)
-    return {row.name: row for row in found if row.name not in _NESTED}
+    return {row.name: row for row in found}
 
 
 TOPICS = {
@@ -366,9 +349,7 @@ TOPICS = {
     "scripted_delay": "Engine scripted",
     "recogniser": "Speech",
     "limit_frame": "Limits",
-    "pace_interval": "When growing text is translated",
-    "cut_least": "Where long text is cut",
-    "stable_hold": "Which growing text is stable",
+    "pace_interval": "Growing text",
 }
 """Titles for lists of settings, by the first setting of each topic in `table`."""
 
@@ -424,7 +405,7 @@ def engines(settings: Settings) -> tuple[EngineTable, ...]:
 def value(settings: Settings, name: str) -> Any:
     """Return the value of a setting, including those of groups, by its name."""
     flow = settings.flow
-    values = (settings.limits, flow.pace, flow.lengths, flow.stability)
+    values = (settings.limits, flow.pace, flow.stability)
     for group, options in zip(GROUPS, values, strict=True):
         if name.startswith(group.prefix):
             return getattr(options, name.removeprefix(group.prefix))

@@ -21,7 +21,6 @@ import msgspec
 
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
-from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import WITHOUT_CHECKS, StabilityRules
 from gateway.errors import ClientFault
 from gateway.limits import Limits
@@ -104,14 +103,15 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
         }
     named = [values] if "engine" in values or not tables else tables
     checks = any(one.get("engine", "ctranslate2") == "ctranslate2" for one in named)
-    rules = StabilityRules() if checks else WITHOUT_CHECKS
+    rules = {"checked": StabilityRules(), "forced": WITHOUT_CHECKS}.get(
+        values.get("stability", "auto"), StabilityRules() if checks else WITHOUT_CHECKS
+    )
     settings_given = Settings(
         **values,
         outputs=_outputs(outputs, str(path)),
         limits=Limits(**grouped[Limits]),
         flow=StreamingOptions(
             pace=PartialTiming(**grouped[PartialTiming]),
-            lengths=SegmentLengths(**grouped[SegmentLengths]),
             stability=msgspec.structs.replace(rules, **grouped[StabilityRules]),
         ),
     )
@@ -202,16 +202,21 @@ def refuse_removed(name: str, origin: str) -> None:
     :param name: of a key, a flag or a variable without its prefix
     :param origin: names the setting in the message
     """
-    why = REMOVED.get(name.lstrip("-").lower())
+    why = REMOVED.get(name.lstrip("-").lower().replace("-", "_"))
     if why is not None:
         raise SettingsError(f"{origin} is no setting any more. {why}")
 
+
+_OF_VLLM = "Give it to vLLM: `--vllm-arg NAME=VALUE`, or the table [vllm] of the TOML file."
 
 REMOVED = {
     "workers": (
         "Start several gateways with `redis` and `reuse_port` instead:"
         " see docs/how-to/fleet.md, Several gateways."
-    )
+    ),
+    **dict.fromkeys(("dtype", "enforce_eager", "load_format"), _OF_VLLM),
+    **dict.fromkeys(("stable_hold", "stable_agree"), "Set `stability` and `stable_mask` instead."),
+    "ping_timeout_s": "It is `ping_s`.",
 }
 """The replacements of settings that were removed. To ignore such a setting could end the service of
 somebody who relied on it."""

@@ -109,15 +109,16 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows(struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = None) -> list[Setting]:
-    """Return the settings of the fields of a struct."""
+    """Return the settings of a struct: its fields with a docstring."""
     docs = _docstrings(struct)
     rows = []
     for one in msgspec.structs.fields(struct):
+        if one.name not in docs:
+            continue
         default = {} if one.default_factory is not msgspec.NODEFAULT else one.default
         default = None if default is msgspec.NODEFAULT else default
         kind = one.type if meta is None else Annotated[one.type, meta]
-        doc = docs.get(one.name, "")
-        rows.append(Setting(name=prefix + one.name, type=kind, default=default, doc=doc))
+        rows.append(Setting(name=prefix + one.name, type=kind, default=default, doc=docs[one.name]))
     return rows
 
 

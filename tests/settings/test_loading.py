@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
-from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import WITHOUT_CHECKS, StabilityRules
 from gateway.limits import Limits
 from gateway.settings import catalogue, loading
@@ -79,17 +78,14 @@ def test_every_limit_is_a_setting_of_the_same_name() -> None:
     assert catalogue.value(loaded.settings, "limit_text") == 5
 
 
-def test_every_option_of_growing_captions_is_a_setting() -> None:
-    loaded = load({"pace_first": "3", "cut_most": "20"}, {"GATEWAY_STABLE_HOLD": "0"})
+def test_settings_of_growing_captions_reach_their_stages() -> None:
+    loaded = load({"pace_interval": "0.5", "pace_repeats": "3"}, {"GATEWAY_STABLE_MASK": "0"})
     flow = loaded.settings.flow
     assert flow == StreamingOptions(
-        pace=PartialTiming(first=3),
-        lengths=SegmentLengths(most=20),
-        stability=StabilityRules(hold=0),
+        pace=PartialTiming(interval=0.5, repeats=3), stability=StabilityRules(mask=0)
     )
-    for name, value in (("pace_first", 3), ("cut_most", 20), ("stable_hold", 0)):
+    for name, value in (("pace_interval", 0.5), ("pace_repeats", 3), ("stable_mask", 0)):
         assert catalogue.value(loaded.settings, name) == value
-    assert catalogue.value(loaded.settings, "pace_stall") == PartialTiming().stall
 
 
 def test_engines_that_do_not_check_drafts_have_other_defaults_for_stable_text(
@@ -101,6 +97,9 @@ def test_engines_that_do_not_check_drafts_have_other_defaults_for_stable_text(
     tables = "[[engine]]\nengine = 'openai'\nopenai_url = 'http://there/v1'\n"
     config = write(tmp_path / "one.toml", tables)
     assert load({"config": config}, {}).settings.flow.stability == WITHOUT_CHECKS
+    found = load({"engine": "vllm", "stability": "checked"}, {}).settings.flow.stability
+    assert found == StabilityRules()
+    assert load({"stability": "forced"}, {}).settings.flow.stability == WITHOUT_CHECKS
     config = write(tmp_path / "two.toml", tables + "[[engine]]\nengine = 'ctranslate2'\n")
     assert load({"config": config}, {}).settings.flow.stability == StabilityRules()
 
@@ -143,7 +142,7 @@ def test_a_switch_has_several_spellings(word: str, meaning: bool) -> None:
         ({}, {"GATEWAY_DRAIN_S": "nan"}, "GATEWAY_DRAIN_S cannot be 'nan'"),
         ({}, {"GATEWAY_LIMIT_RATE": "nan"}, "GATEWAY_LIMIT_RATE cannot be 'nan'"),
         ({}, {"GATEWAY_PACE_INTERVAL": "-1"}, "it is a number from 0 to 1000."),
-        ({}, {"GATEWAY_CUT_LEAST": "2.5"}, "it is a whole number from 0 to 1000."),
+        ({}, {"GATEWAY_STABLE_MASK": "2.5"}, "it is a whole number from 0 to 1000."),
         ({}, {"GATEWAY_GPU_MEMORY_UTILIZATION": "nan"}, "it is a number above 0 to 1."),
         ({}, {"GATEWAY_GUARDS": "maybe"}, "it is `true` or `false`."),
         ({"gpu_memory_utilization": "0"}, {}, "it is a number above 0 to 1."),
@@ -199,6 +198,8 @@ def test_a_setting_that_was_removed_is_an_error_that_names_its_replacement(tmp_p
             load(flags, environ)
         assert str(refused.value).startswith(f"{origin} is no setting any more.")
     assert len(load({}, {"GATEWAY_WORKERS": ""}).warnings) == 1, "an empty one is not set"
+    with pytest.raises(SettingsError, match="--vllm-arg NAME=VALUE"):
+        load({}, {"GATEWAY_LOAD_FORMAT": "dummy"})
 
 
 @pytest.mark.parametrize(

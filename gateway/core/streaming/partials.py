@@ -25,24 +25,23 @@ partial, and remove it when a word follows."""
 
 class PartialTiming(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the policy, in words and seconds. In scripts without spaces `units.density`
-    characters count as a word. Each is a setting with the prefix ``pace_``; its docstring is the
-    documentation of that setting.
+    characters count as a word. Each with a docstring is a setting with the prefix ``pace_``. The
+    others are constants, which only tests and benchmarks change.
     """
 
     interval: float = 0.3
     """Minimum seconds between the starts of two translations of the same growing utterance."""
+    # Number of new agreed words that are translated at once, without waiting for
+    # `interval`. A word is agreed once two partial texts in a row contain it. In Chinese
+    # and Japanese two characters count as a word, in Thai three.
     words: int = 6
-    """Number of new agreed words that are translated at once, without waiting for
-    ``pace_interval``. A word is agreed once two partial texts in a row contain it. In Chinese and
-    Japanese two characters count as a word, in Thai three."""
+    # Number of agreed words before the first translation of an utterance. A single word is
+    # mostly translated wrongly.
     first: int = 2
-    """Number of agreed words before the first translation of an utterance. A single word is mostly
-    translated wrongly."""
+    # Minimum number of new agreed words for a further translation, except after `stall`.
     step: int = 3
-    """Minimum number of new agreed words for a further translation, except after
-    ``pace_stall``."""
+    # Seconds without a change after which the whole partial text counts as agreed.
     stall: float = 0.8
-    """Seconds without a change after which the whole partial text counts as agreed."""
     repeats: int = 2
     """Number of partial texts in a row with the same words after which the whole text counts as
     agreed. Use more than 2 for a recogniser that repeats partial texts. 1 trusts every partial text

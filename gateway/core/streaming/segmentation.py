@@ -41,26 +41,25 @@ from gateway.text import sentences, units
 
 class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
     """Lengths of segments in words. In scripts without spaces `units.density` characters count as a
-    word. Each is a setting with the prefix ``cut_``; its docstring is the documentation of that
-    setting.
+    word. All are constants, which only tests and benchmarks change.
     """
 
+    # Minimum length in words of a caption that is cut at the end of a sentence or at a pause.
+    # In Chinese and Japanese two characters count as a word, in Thai three.
     least: int = 8
-    """Minimum length in words of a caption that is cut at the end of a sentence or at a pause. In
-    Chinese and Japanese two characters count as a word, in Thai three."""
+    # Minimum length in words of a caption that is cut before a conjunction or behind a comma.
     clause: int = 10
-    """Minimum length in words of a caption that is cut before a conjunction or behind a comma."""
+    # Length in words beyond which growing text is also cut at pauses and at the beginning of a
+    # clause, and halfway from there to `hard` before any conjunction. The default fills two
+    # captions of two lines.
     most: int = 28
-    """Length in words beyond which growing text is also cut at pauses and at the beginning of a
-    clause, and halfway from there to ``cut_hard`` before any conjunction. The default fills two
-    captions of two lines."""
+    # Length in words beyond which growing text is cut at a comma or anywhere. No caption is
+    # longer.
     hard: int = 45
-    """Length in words beyond which growing text is cut at a comma or anywhere. No caption is
-    longer."""
+    # Minimum number of words behind a cut. The last words of growing text still change often.
     behind: int = 3
-    """Minimum number of words behind a cut. The last words of growing text still change often."""
+    # Seconds of silence that count as a pause between words.
     pause: float = 0.6
-    """Seconds of silence that count as a pause between words."""
 
 
 class ClausePatterns(NamedTuple):

@@ -23,32 +23,32 @@ from gateway.text import units
 class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the rules, in words; ``docs/figures/captions.md`` has the measurements.
 
-    Each is a setting with the prefix ``stable_``; its docstring documents that setting.
+    ``stable_mask`` is a setting. The others are constants; the setting ``stability`` chooses these
+    or `WITHOUT_CHECKS`.
     """
 
+    # Number of words at the end of a translation that stay a draft, even if translations in a
+    # row agree on them. More words mean later stable text, which is taken back less.
     hold: int = 10
-    """Number of words at the end of a translation that stay a draft, even if translations in a row
-    agree on them. More words mean later stable text, which is taken back less. Default with engines
-    that do not check drafts: 4."""
+    # Number of translations in a row that have to agree on a word before it is stable. More
+    # make later stable text, which is taken back less.
     agree: int = 4
-    """Number of translations in a row that have to agree on a word before it is stable. More make
-    later stable text, which is taken back less. Default with engines that do not check drafts:
-    2."""
     mask: int = 7
     """Number of words at the end of a translation that are not shown while the source is growing,
-    because they change most. Default with engines that do not check drafts: 5."""
+    because they change most. More make captions calmer, and later. Default with engines that do not
+    check drafts: 5."""
+    # Number that is added to the probability of each token with which a translation of growing
+    # text repeats the last one. More makes captions calmer, and slower to correct themselves.
+    # Final captions have none.
     bias: float = 0.2
-    """Number that is added to the probability of each token with which a translation of growing
-    text repeats the last one. More makes captions calmer, and slower to correct themselves. Final
-    captions have none."""
+    # Number of words at the beginning of a caption that are shown in spite of `mask`. A
+    # late first word is worse than one that changes. In Chinese and Japanese two characters
+    # count as a word, in Thai three.
     early: int = 1
-    """Number of words at the beginning of a caption that are shown in spite of ``stable_mask``. A
-    late first word is worse than one that changes. In Chinese and Japanese two characters count as
-    a word, in Thai three."""
+    # Number of characters that count as a word of `hold` and `mask` in scripts
+    # without spaces between words: more than a word has, because the next words change more of
+    # such a translation.
     dense: int = 4
-    """Number of characters that count as a word of ``stable_hold`` and ``stable_mask`` in scripts
-    without spaces between words: more than a word has, because the next words change more of such
-    a translation."""
 
 
 WITHOUT_CHECKS = StabilityRules(hold=4, agree=2, mask=5)

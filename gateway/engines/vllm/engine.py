@@ -48,7 +48,7 @@ GAVE_UP_REASONS = ("abort", "error")
 
 
 class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments of vLLM that the gateway sets: the settings of the same names, see `Settings`.
+    """Arguments of vLLM that the gateway sets, most by settings of the same names.
 
     The defaults suit a few busy meetings, not the highest throughput of a GPU. Jobs that are
     decoded together wait for each other, so each slot above the real load slows every stream. A

@@ -116,7 +116,7 @@ def _tune(listener: socket.socket, settings: Settings) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
     silent_ms = 0.0  # the system's default, a quarter of an hour
     if settings.ping_s:
-        silent_ms = 1000 * (settings.ping_s + settings.ping_timeout_s + SILENT_S)
+        silent_ms = 1000 * (2 * settings.ping_s + SILENT_S)
     options = (("TCP_NOTSENT_LOWAT", UNSENT_BYTES), ("TCP_USER_TIMEOUT", round(silent_ms)))
     for name, value in options:
         if hasattr(socket, name):  # Linux has both, other systems may not

@@ -142,7 +142,7 @@ def configure(app: Starlette, settings: Settings, most: int | None = None) -> uv
         ),
         ws_max_size=settings.limits.frame,
         ws_ping_interval=settings.ping_s or None,
-        ws_ping_timeout=settings.ping_timeout_s,
+        ws_ping_timeout=settings.ping_s or None,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # fractions work as well
         timeout_keep_alive=5,

@@ -122,7 +122,6 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
         authenticator=Authenticator(limits),
         lang=settings.lang,
         flow=settings.flow,
-        coalesce_s=settings.coalesce_ms / 1000,
     )
     server = GatewayServer(configure(app, settings), app.state.hub, 0.0)
     task = asyncio.create_task(server._serve([listener]))
