@@ -16,7 +16,7 @@ from itertools import islice
 
 import msgspec
 
-from gateway.engines.base.engine import Aborted, Health, Sink
+from gateway.engines.base.engine import Aborted, Engine, Health, Sink
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
@@ -93,8 +93,8 @@ class Stream:
         self.end = end
 
 
-class Stepper:
-    """An `Engine` whose streams advance at the same time.
+class Stepper(Engine):
+    """An engine whose streams advance at the same time.
 
     It can be pushed and pulled, each in the cheapest way: a gateway has sinks, a minimal handler
     pulls.
@@ -103,9 +103,9 @@ class Stepper:
     name = "stepper"
     profile = _PROFILE
     capacity = 10_000
+    health = Health.STARTING
 
     def __init__(self) -> None:
-        self.health = Health.STARTING
         self._plan = Plan()
         self._tally = Tally()
         self._running: OrderedDict[str, Stream] = OrderedDict()
@@ -150,9 +150,6 @@ class Stepper:
 
     def submit(self, job: Job, sink: Sink) -> None:
         self._begin(Stream(job.id, sink.chunk, sink.end))
-
-    def forget_room(self, room: str) -> None:
-        pass
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         loop = asyncio.get_running_loop()

@@ -20,7 +20,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gateway.engines.base.engine import Health, parts
+from gateway.engines.base.engine import Health
 from gateway.errors import ErrorCode
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source
@@ -382,7 +382,7 @@ def _engines(hub: Hub) -> Iterator[Metric]:
         "gateway_engine_health", HELP["gateway_engine_health"], labels=["engine", "state"]
     )
     gauges: dict[str, GaugeMetricFamily] = {}
-    for engine_name, engine in parts(hub.engine).items():
+    for engine_name, engine in hub.engine.parts.items():
         # One series for each state, so that a query can select one and show the changes.
         for state in Health:
             health.add_metric([engine_name, state.value], float(engine.health is state))

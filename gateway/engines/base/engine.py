@@ -44,7 +44,7 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 from gateway.core.base.model import Model
 from gateway.core.scheduling.engine_slots import Slots
@@ -121,11 +121,33 @@ class ModelService(Protocol):
 
 
 class Engine(ModelService, Protocol):
-    """A translator."""
+    """A translator. The members with a default are for engines that are made of several."""
+
+    changed: Callable[[], None] = staticmethod(lambda: None)
+    """Called at once when `substitute`, and with it `capacity`, has changed."""
 
     @property
     def profile(self) -> Model:
         """Languages and, of a single model, the prompt format: a `Profile`."""
+
+    @property
+    def substitute(self) -> str | None:
+        """Name of the engine that translates now; None if it is the chosen engine."""
+        return None
+
+    @property
+    def parts(self) -> Mapping[str, Engine]:
+        """The engines inside, by the name that metrics and settings give them; else itself."""
+        return {self.name: self}
+
+    @property
+    def slots(self) -> Slots | None:
+        """The slots of the engines inside; None if every job can go to each of them."""
+        return None
+
+    def serves(self, source: str, target: str) -> bool:
+        """Tell whether a job of this pair would be translated now."""
+        return self.health is Health.READY and self.profile.supports(source, target)
 
     def submit(self, job: Job, sink: Sink) -> None:
         """Begin to translate ``job``, and send the output to ``sink``."""
@@ -138,6 +160,7 @@ class Engine(ModelService, Protocol):
 
     def forget_room(self, room: str) -> None:
         """Release what is kept for the jobs of a room (`Job.room`), because it has ended."""
+        return
 
 
 S = TypeVar("S", bound=ModelService)
@@ -194,17 +217,8 @@ class SinkReader:
         return self._chunks.popleft()
 
 
-class PushEngine:
+class PushEngine(Engine):
     """A base of engines that implement `submit` and `abort`; it adds `translate`."""
-
-    def submit(self, job: Job, sink: Sink) -> None:
-        raise NotImplementedError
-
-    def abort(self, job_id: str) -> None:
-        raise NotImplementedError
-
-    def forget_room(self, room: str) -> None:
-        """Do nothing: an engine that keeps nothing for a room need not override this."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         reader = SinkReader()
@@ -405,39 +419,6 @@ class PullEngine(ModelEngine):
             fault = EngineFault(OWN_FAULT, ErrorCode.INTERNAL)
         finally:
             pull.finish(fault)
-
-
-@runtime_checkable
-class SubstitutableEngine(Protocol):
-    """An engine that another one may replace, perhaps one with fewer language pairs."""
-
-    changed: Callable[[], None]
-    """Called at once when `substitute`, and with it `Engine.capacity`, has changed."""
-
-    @property
-    def substitute(self) -> str | None:
-        """Name of the engine that translates now; None if it is the chosen engine."""
-
-    def serves(self, source: str, target: str, /) -> bool:
-        """Tell whether a job of this pair would be translated now."""
-
-
-@runtime_checkable
-class SeveralEngines(Protocol):
-    """An engine around several, which are supervised one by one."""
-
-    @property
-    def parts(self) -> Mapping[str, Engine]:
-        """The engines inside, by the name that metrics and settings give them."""
-
-    @property
-    def slots(self) -> Slots | None:
-        """The slots of these engines; None if every job can go to each of them."""
-
-
-def parts(engine: Engine) -> Mapping[str, Engine]:
-    """Return the engines inside of one that is made of several, by name; else the engine itself."""
-    return engine.parts if isinstance(engine, SeveralEngines) else {engine.name: engine}
 
 
 class ServiceWrapper(Generic[S]):

@@ -34,11 +34,8 @@ from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.engines.base.engine import (
     Engine,
     EngineWrapper,
-    Health,
-    SeveralEngines,
     Sink,
     SinkWrapper,
-    SubstitutableEngine,
 )
 from gateway.engines.base.language_pairs import PairTable
 from gateway.errors import EngineFault
@@ -72,7 +69,6 @@ class PivotEngine(EngineWrapper):
         super().__init__(engine)
         self.pivot = pivot
         self.rules = replace(rules, mask=min(rules.mask, MOST_MASK))
-        self._serves = engine.serves if isinstance(engine, SubstitutableEngine) else self._supports
         self._table: tuple[Model, PairTable] | None = None
         self._texts: dict[tuple[str, str, str], PivotTexts] = {}
         self._sweep: asyncio.TimerHandle | None = None
@@ -90,49 +86,42 @@ class PivotEngine(EngineWrapper):
 
     def serves(self, source: str, target: str) -> bool:
         """Tell whether a pair would be translated now, in one step or two."""
-        return self._serves(source, target) or self._takes_two_steps(source, target)
+        return self.engine.serves(source, target) or self._takes_two_steps(source, target)
 
     @property
     def substitute(self) -> str | None:
         """Name of the engine that translates now; None if it is the chosen one."""
-        inner = self.engine
-        return inner.substitute if isinstance(inner, SubstitutableEngine) else None
+        return self.engine.substitute
 
     @property
     def changed(self) -> Callable[[], None]:
         """Called when `substitute`, the capacity or the number of free slots has changed."""
-        inner = self.engine
-        return inner.changed if isinstance(inner, SubstitutableEngine) else lambda: None
+        return self.engine.changed
 
     @changed.setter
     def changed(self, call: Callable[[], None]) -> None:
-        if isinstance(self.engine, SubstitutableEngine):
-            self.engine.changed = call
+        self.engine.changed = call
 
     @property
     def parts(self) -> Mapping[str, Engine]:
         """The engines inside, by name."""
-        inner = self.engine
-        return inner.parts if isinstance(inner, SeveralEngines) else {inner.name: inner}
+        return self.engine.parts
 
     @property
     def slots(self) -> Slots | None:
         """The slots of the engines inside; None if there is one engine only."""
-        inner = self.engine.slots if isinstance(self.engine, SeveralEngines) else None
+        inner = self.engine.slots
         return None if inner is None else PivotSlots(self, inner)
 
     def first_target(self, source: str, target: str) -> str:
         """Return the language into which a job of a pair would be translated first."""
         return self.pivot if self._takes_two_steps(source, target) else target
 
-    def _supports(self, source: str, target: str) -> bool:
-        ready = self.engine.health is Health.READY
-        return ready and self.engine.profile.supports(source, target)
-
     def _takes_two_steps(self, source: str, target: str) -> bool:
-        if self._serves(source, target):
+        serves = self.engine.serves
+        if serves(source, target):
             return False
-        return self._serves(source, self.pivot) and self._serves(self.pivot, target)
+        return serves(source, self.pivot) and serves(self.pivot, target)
 
     # --- jobs -----------------------------------------------------------------------------------
 

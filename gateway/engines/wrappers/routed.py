@@ -25,7 +25,6 @@ from gateway.engines.base.engine import (
     Health,
     PushEngine,
     Sink,
-    SubstitutableEngine,
     log_repeat,
     refuse,
 )
@@ -71,7 +70,6 @@ class EngineRoute:
         self._pairs = pairs
         self._model: Model | None = None
         self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
-        self._serves = engine.serves if isinstance(engine, SubstitutableEngine) else None
         self._pace = 0.0  # seconds for a unit of work with no other job; see `work`
         self._paced_at = float("-inf")
 
@@ -92,8 +90,7 @@ class EngineRoute:
         """Tell whether it would translate a pair now."""
         ready = self.engine.health is Health.READY
         # Another engine may translate instead, one with fewer pairs than the profile has.
-        serves = self._serves
-        return ready and self.takes(source, target) and (not serves or serves(source, target))
+        return ready and self.takes(source, target) and self.engine.serves(source, target)
 
     @property
     def free(self) -> int:
@@ -140,8 +137,7 @@ class RoutedEngine(PushEngine):
         self._open_sinks: dict[str, RoutedSink] = {}
         self._table: tuple[tuple[object, ...], PairTable] | None = None
         for route in self.routes:
-            if isinstance(route.engine, SubstitutableEngine):
-                route.engine.changed = self.update
+            route.engine.changed = self.update
 
     # --- what it can do -------------------------------------------------------------------------
 
@@ -229,7 +225,7 @@ class RoutedEngine(PushEngine):
     def update(self) -> None:
         """Tell the hub of a change in the health of an engine."""
         working = [
-            (inner.substitute if isinstance(inner, SubstitutableEngine) else None) or inner.name
+            inner.substitute or inner.name
             for inner in (route.engine for route in self.routes)
             if inner.health is Health.READY
         ]

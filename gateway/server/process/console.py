@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from gateway.core.base.validation import usual
-from gateway.engines.base.engine import Engine, SubstitutableEngine
+from gateway.engines.base.engine import Engine
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.process import lan
 from gateway.server.process.logs import as_line
@@ -52,7 +52,7 @@ def announcement(
 
     :param address: host and port that the gateway listens on
     """
-    substitute = engine.substitute if isinstance(engine, SubstitutableEngine) else None
+    substitute = engine.substitute
     ready = f"{engine.name} is ready."
     if substitute is not None:
         ready = f"{substitute} is ready and translates until {engine.name} is ready."

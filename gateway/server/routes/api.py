@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket
 from gateway import __version__
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
-from gateway.engines.base.engine import Health, parts
+from gateway.engines.base.engine import Health
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
 from gateway.protocol.fields import Context, Terms
 from gateway.protocol.handshake import SOCKET_PATH
@@ -262,7 +262,7 @@ def _readiness(hub: Hub) -> dict[str, object]:
         "fallback": hub.degraded.engine,
         "partials": hub.degraded.partials,
     }
-    engines = {name: part.health.value for name, part in parts(hub.engine).items()}
+    engines = {name: part.health.value for name, part in hub.engine.parts.items()}
     if len(engines) > 1:
         body["engines"] = engines
     if hub.recognition is not None:

@@ -40,7 +40,7 @@ from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
 from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.options import StreamingOptions
-from gateway.engines.base.engine import Engine, Health, SeveralEngines, SubstitutableEngine
+from gateway.engines.base.engine import Engine, Health
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, ClientMessage, Degraded, ServerMessage
@@ -119,7 +119,7 @@ class Hub:
             capacity=self._capacity(),
             depth=limits.queue,
             load=self.load,
-            slots=engine.slots if isinstance(engine, SeveralEngines) else None,
+            slots=engine.slots,
         )
         self.detect = text.detect
         detected = "en" if text.detect is None else AUTO
@@ -147,8 +147,7 @@ class Hub:
         self._alarms: dict[str, asyncio.TimerHandle] = {}  # by the name of the room
         self._room_locks = RoomLocks()
         self.degraded = NOT_DEGRADED
-        if isinstance(engine, SubstitutableEngine):
-            engine.changed = self.refresh_capacity
+        engine.changed = self.refresh_capacity
         self._drain = Drain(self.places, self.sessions, store, self.act, clock)
         self.space = RoomSpace(self.rooms, self.replicas, limits, self._evict)
 
@@ -420,8 +419,7 @@ class Hub:
         """Update the scheduler and the clients after a change of the engine or of the load."""
         now = self.now()
         self.scheduler.capacity = self._capacity()
-        engine = self.engine
-        substitute = engine.substitute if isinstance(engine, SubstitutableEngine) else None
+        substitute = self.engine.substitute
         if substitute != self.degraded.engine:
             self.load.renew()
         for job in self.scheduler.poll(now):

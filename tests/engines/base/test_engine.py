@@ -12,9 +12,9 @@ import pytest
 from gateway.engines.base.engine import (
     READER_LIMIT,
     Aborted,
+    EngineWrapper,
     Health,
     PullEngine,
-    PushEngine,
     Sink,
     SinkReader,
     refuse,
@@ -46,10 +46,11 @@ class Kept:
         self.over.set()
 
 
-class ByHand(PushEngine):
+class ByHand(EngineWrapper):
     """A `PushEngine` whose output the test sends to the sinks."""
 
     def __init__(self) -> None:
+        super().__init__(ScriptedEngine())
         self.sinks: dict[str, Sink] = {}
         self.aborted: list[str] = []
 
