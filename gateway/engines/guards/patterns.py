@@ -74,7 +74,8 @@ QUOTED = re.compile(r"[\"“”„«»‹›「」『』‘]|(?:^|\s)'")
 """Signs of quotes in a source. The quotes of its output are then left as they are."""
 
 NOTES = re.compile(
-    r"[(\[（【]\W*(?:(?:translator'?s?|the)\s+)?"
+    # Eight, because a search without a bound tries each bracket of thousands to the end.
+    r"[(\[（【]\W{0,8}(?:(?:translator'?s?|the)\s+)?"
     r"(?:note\b|translation\b|translated\b|literally\b|lit\.|anmerkung|hinweis:|übersetz|wörtlich"
     r"|remarque|traduction|traduit|littéralement|ndt\b|nota\b|traducción|traducido|literalmente"
     r"|примечание|перевод|译注|注[：:]|注意[：:]|翻译|訳注|注釈|翻訳)",
