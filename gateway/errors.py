@@ -44,6 +44,11 @@ class ErrorCode(enum.StrEnum):
         "`hint` says what to send",
         False,
     )
+    LANG_MISMATCH = (
+        "lang_mismatch",
+        "the text is not in the language that was stated for it; `msg` names the one it looks like",
+        False,
+    )
     PAIR_UNSUPPORTED = (
         "pair_unsupported",
         "the gateway has both languages, but does not translate in this direction, not even in two "

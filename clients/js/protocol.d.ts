@@ -340,7 +340,11 @@ export interface Timing {
   total: number;
 }
 
-/** The failure of a caption. The reader is shown the original, marked as such. */
+/**
+ * The failure of a caption. The reader is shown the original, marked as such.
+ *
+ * `msg` is a sentence for a person, if there is more to say than the code does.
+ */
 export interface Failed {
   type: "failed";
   seq: number;
@@ -350,6 +354,7 @@ export interface Failed {
   lang: string;
   code: string;
   retry: boolean;
+  msg?: string | null;
 }
 
 /**

@@ -17,8 +17,9 @@ from gateway.cli.console.output import NEEDS_KEY, api_key, complain
 from gateway.cli.console.settings_flags import add_settings, loaded
 from gateway.cli.console.terminal import Screen
 from gateway.client import Captions, NotTranslated, Refused, connect
+from gateway.core.base.faults import no_source, other_language
 from gateway.core.base.model import Model
-from gateway.core.base.validation import clean
+from gateway.core.base.validation import AUTO, clean
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         set_up_logs("warning")
         asyncio.run(translate(args.text, settings, args.source, show))
     else:
-        asyncio.run(ask(args.text, args.url, args.source, show))
+        asyncio.run(ask(args.text, args.url, args.source or AUTO, show))
     return show.end()
 
 
@@ -86,7 +87,7 @@ class CaptionPrinter:
         return f"[{lang}] {self._shown[lang]}" if len(self.targets) > 1 else str(self._shown[lang])
 
 
-async def ask(text: str, url: str, source: str | None, out: CaptionPrinter) -> None:
+async def ask(text: str, url: str, source: str, out: CaptionPrinter) -> None:
     """Translate by a running gateway. Raises `Refused` and `ConnectionError`."""
     captions = Captions()
     left = set(out.targets)
@@ -121,7 +122,7 @@ async def translate(text: str, settings: Settings, source: str | None, out: Capt
         text = clean(text)
         if not text:
             raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
-        source = languages.normalise(source or _spoken(text, settings, engine.profile))
+        source = _spoken(text, source or settings.lang, engine.profile)
         pairs = [engine.profile.resolve(source, target) for target in out.targets]
         loading = asyncio.create_task(_show_loading(engine))
         try:
@@ -156,13 +157,18 @@ async def _stream(engine: Engine, job: Job, out: CaptionPrinter) -> None:
         out.show(job.id, text)
 
 
-def _spoken(text: str, settings: Settings, profile: Model) -> str:
-    """Return the configured or detected language of a text. Raises `ClientFault`."""
-    lang = settings.lang or Detector(profile.sources)(text)
+def _spoken(text: str, stated: str | None, profile: Model) -> str:
+    """Return the stated or detected language of a text. Raises `ClientFault`."""
+    detect = Detector(profile.sources)
+    lang = detect(text) if stated is None else languages.normalise(stated)
     if lang is None:
         raise ClientFault(
             ErrorCode.LANG_UNSUPPORTED,
             "The language of this text could not be detected.",
             "Name it, such as --from en.",
         )
+    if languages.match(lang, profile.sources) is None:
+        raise no_source(lang, profile.sources)
+    if (other := detect.instead(text, lang)) is not None:
+        raise other_language(lang, other)
     return lang

@@ -79,7 +79,7 @@ class NotTranslated(Exception):
         id = id or getattr(event, "id", "")
         match event:
             case Failed():
-                why = event.code
+                why = event.code if event.msg is None else event.msg.removesuffix(".")
             case Cancelled():
                 why = "it was cancelled"
             case Retracted():

@@ -276,7 +276,10 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
 
 
 class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
-    """The failure of a caption. The reader is shown the original, marked as such."""
+    """The failure of a caption. The reader is shown the original, marked as such.
+
+    ``msg`` is a sentence for a person, if there is more to say than the code does.
+    """
 
     id: Code
     rev: int
@@ -284,6 +287,7 @@ class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
     lang: Code
     code: Code
     retry: bool
+    msg: str | None = None
 
 
 class Cancelled(EventStruct, frozen=True, kw_only=True, tag="cancelled"):

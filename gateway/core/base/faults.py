@@ -1,12 +1,16 @@
-"""Refusals: the event that names a fault, and the fault of a socket that closes.
+"""Refusals: the event that names a fault, and faults that several parts of the gateway find.
 
-Owns: how a fault becomes an ``error``. Must not know: sockets, what was refused.
+Owns: how a fault becomes an ``error``, and the words of those faults. Must not know: sockets, how
+a fault is found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Error
+from gateway.text import languages
 
 
 def error(
@@ -33,3 +37,27 @@ def error(
 def closing() -> ClientFault:
     """Return the fault of beginning something on a socket that is about to close."""
     return ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
+
+
+def other_language(stated: str, found: str) -> ClientFault:
+    """Return the fault of a text that is surely not in the language stated for it.
+
+    :param found: tag of the language that it is in
+    """
+    return ClientFault(
+        ErrorCode.LANG_MISMATCH,
+        f"The text looks like {languages.name(found)}, but {languages.name(stated)} was stated.",
+        f"State `{found}`, or `auto`.",
+    )
+
+
+def no_source(lang: str, sources: Iterable[str]) -> ClientFault:
+    """Return the fault of a text in a language that is not translated from.
+
+    :param sources: tags of those that are
+    """
+    return ClientFault(
+        ErrorCode.LANG_UNSUPPORTED,
+        f"The text looks like {languages.name(lang)}, which this gateway cannot translate.",
+        "It translates from: " + ", ".join(sources) + ".",
+    )

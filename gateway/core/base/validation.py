@@ -41,9 +41,10 @@ class Detect(Protocol):
     """A detector of the language of a text."""
 
     def __call__(self, text: str, among: Sequence[str] = (), /) -> str | None:
-        """Return the language as a tag of the model, or None if it is not certain.
+        """Return the language, or None if it is not certain.
 
-        :param among: tags that the answer is one of; empty for any
+        :param among: tags that the answer is one of. Empty for those of the model; the answer is
+            another tag if the text is surely in none of them
         """
 
 
@@ -69,6 +70,17 @@ def speakable(tags: str, model: Model, detect: Detect | None) -> str:
             raise unsupported([tag], model.sources)
         langs[lang] = None
     return ",".join(langs)
+
+
+def detected(text: str, tags: str, detect: Detect | None, before: str) -> str:
+    """Return the language of a text that is in one of several.
+
+    :param tags: `AUTO`, or tags with commas between them
+    :param before: the language of the text before, for one that is too short to tell
+    """
+    among = [] if tags == AUTO else tags.split(",")
+    found = (detect(text, among) if detect is not None else None) or before
+    return found if not among or found in among else among[0]
 
 
 def usual(model: Model) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec.structs import replace
 
+from gateway.core.base.faults import no_source, other_language
 from gateway.core.base.model import Model
 from gateway.core.base.translation_context import TranslationContext
 from gateway.core.base.validation import printable
@@ -25,7 +26,7 @@ from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.stability import StabilityRules
 from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Caption, Utterance
-from gateway.errors import ErrorCode
+from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Chunk, Job, Priority
 from gateway.protocol.messages import Delta, Was
 from gateway.text import languages
@@ -33,6 +34,10 @@ from gateway.text.glossary import missed
 
 Show = Callable[[Delta, float], None]
 """Called with each change of a growing caption, and the time in seconds."""
+
+Instead = Callable[[str, str], str | None]
+"""Called with a text and the tag of the language stated for it. Returns the tag of the language
+that it is in, if it is surely not in the stated one; else None."""
 
 MISSED = "glossary"
 """Flag of a caption that lacks the translation of a term in the room's glossary."""
@@ -116,6 +121,9 @@ class Captioner:
         self._rules = rules
         self.length_ratios = LengthRatios(rules)
         """Lengths of translations, which rooms may share."""
+        self.instead: Instead = lambda text, lang: None
+        """Tells texts that are not in the language stated for them."""
+        self._told: tuple[str, str, str | None] = ("", "", None)  # its last text, tag and answer
         self._utterances = utterances
         self._outcomes = outcomes
         self._show = subscribers.show
@@ -171,7 +179,8 @@ class Captioner:
             elif caption.by == "same":
                 self._outcomes.revise(utterance, caption, utterance.text, "same", now)
             elif caption.by == "mt":  # readers keep the old translation until the new one is whole
-                job = self._job(utterance, caption)
+                other = self._other_language(utterance)
+                job = self._job(utterance, caption) if other is None else None
                 if job is not None and self._admits(job):
                     self._submit(job, utterance, caption, now, revises=True)
 
@@ -311,6 +320,12 @@ class Captioner:
         now: float,
         priority: Priority = Priority.FINAL,
     ) -> None:
+        other = self._other_language(utterance)
+        if other is not None:
+            if utterance.final:
+                self.withdraw(caption)
+            self._give_up(utterance, caption, other_language(utterance.lang, other), now)
+            return
         if languages.same(caption.lang, utterance.lang):
             if utterance.final:
                 self.withdraw(caption)  # the speaker was thought to use another language
@@ -323,7 +338,10 @@ class Captioner:
             self.withdraw(caption)
         job = self._job(utterance, caption)
         if job is None:
-            self._give_up(utterance, caption, ErrorCode.PAIR_UNSUPPORTED, now)
+            sources = self._model.sources
+            unread = languages.match(utterance.lang, sources) is None
+            why = no_source(utterance.lang, sources) if unread else ErrorCode.PAIR_UNSUPPORTED
+            self._give_up(utterance, caption, why, now)
             return
         # `Ingest.say` has asked the scheduler for finals. New languages and late revisions have
         # not been asked for yet, and partials can wait.
@@ -431,8 +449,18 @@ class Captioner:
             sink.open = False
         return sink
 
-    def _give_up(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
+    def _give_up(
+        self, utterance: Utterance, caption: Caption, why: ErrorCode | ClientFault, now: float
+    ) -> None:
         """Fail a caption whose text cannot be translated; a partial waits for the next text."""
         # Growing text has another chance with its next revision.
         if utterance.final:
-            self._outcomes.fail(utterance, caption, code, now)
+            self._outcomes.fail(utterance, caption, why, now)
+
+    def _other_language(self, utterance: Utterance) -> str | None:
+        """Return the language that a text is in instead of the one stated for it; else None."""
+        text, lang, _ = self._told
+        if (text, lang) != (utterance.text, utterance.lang):  # asked for one caption after another
+            text, lang = utterance.text, utterance.lang
+            self._told = (text, lang, self.instead(text, lang))
+        return self._told[2]

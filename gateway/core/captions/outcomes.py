@@ -14,7 +14,7 @@ from gateway.core.members.attendance import Attendance
 from gateway.core.members.member import Reply
 from gateway.core.members.subscribers import Subscribers
 from gateway.core.utterances.utterance import Caption, Utterance
-from gateway.errors import ErrorCode
+from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import By, Cancelled, Was
 
 
@@ -59,10 +59,15 @@ class CaptionOutcomes:
         caption.edit(text, by)
         self._publisher.edited(utterance, caption, now)
 
-    def fail(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
+    def fail(
+        self, utterance: Utterance, caption: Caption, why: ErrorCode | ClientFault, now: float
+    ) -> None:
         """End a caption without a text."""
         caption.fail()
-        self._publisher.failed(utterance, caption.lang, code, now)
+        if isinstance(why, ClientFault):
+            self._publisher.failed(utterance, caption.lang, why.code, now, str(why))
+        else:
+            self._publisher.failed(utterance, caption.lang, why, now)
 
     def unfinished(self, utterance: Utterance, tag: str | None) -> list[Caption]:
         """Return the captions of a language that have not ended; of all languages with None."""

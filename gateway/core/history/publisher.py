@@ -89,7 +89,9 @@ class Publisher:
         )
         self._publish(event, caption.lang, now, reply)
 
-    def failed(self, utterance: Utterance, lang: str, code: ErrorCode, now: float) -> None:
+    def failed(
+        self, utterance: Utterance, lang: str, code: ErrorCode, now: float, msg: str | None = None
+    ) -> None:
         """Publish that there will be no caption."""
         event = Failed(
             seq=self._log.next(),
@@ -99,6 +101,7 @@ class Publisher:
             lang=lang,
             code=code.value,
             retry=code.retry,
+            msg=msg,
         )
         self._publish(event, lang, now)
 

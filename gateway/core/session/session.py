@@ -483,12 +483,12 @@ class Session:
         lang = self.lang if tag is None else self._speakable(tag)
         if lang != AUTO and "," not in lang:
             return lang
-        among = [] if lang == AUTO else lang.split(",")
-        detect = self._context.detect
-        # A text that is too short to tell is in the language before it, if that is allowed.
-        found = (detect(text, among) if detect is not None else None) or self._detected
-        self._detected = found if not among or found in among else among[0]
-        return self._detected
+        context = self._context
+        found = validation.detected(text, lang, context.detect, self._detected)
+        # One that cannot be translated is not assumed of the next text.
+        if languages.match(found, context.model.sources) is not None:
+            self._detected = found
+        return found
 
     def _move(self, event: SessionEvent) -> None:
         """Change the state. Raises `IllegalTransition`."""

@@ -12,28 +12,31 @@ from __future__ import annotations
 import enum
 import re
 import unicodedata
-from collections import Counter
 from difflib import SequenceMatcher
-from functools import lru_cache
 
 from gateway.engines.guards.patterns import (
     ASSISTANTS,
     BRACKET,
     CURRENCIES,
     CURRENCY_LANGUAGES,
-    DENSE_LETTERS,
-    KNOWN,
-    LETTERS,
     MODELS,
     NEAR,
     NOTES,
     REFUSALS,
     REFUSING,
 )
-from gateway.engines.guards.words import ADDRESS, DENSITY, TOKEN, has_words, is_dense, weight
+from gateway.engines.guards.words import ADDRESS, TOKEN, has_words, is_dense, weight
 from gateway.errors import Rejected
 from gateway.job import Job
 from gateway.text.languages import script
+from gateway.text.letters import (
+    BEYOND_LATIN,
+    LETTERS,
+    count_letters,
+    foreign_letters,
+    is_other_cjk,
+    weigh,
+)
 
 
 class Guard(enum.StrEnum):
@@ -77,17 +80,10 @@ COPY_SPAN, COPY_PAIRS = 300, 10_000
 with both, and runs on the event loop."""
 
 SCRIPT_LEAST, SCRIPT_PARTIAL, SCRIPT_SHARE = 16, 40, 0.5
-"""Limits of the script rule: the least weight of letters to judge, the same for a partial source,
-where names may come first, and the share of letters that must be in the target's script. Words
-taken from the source do not count."""
-
-KANA_LEAST, KANA_SHARE, HAN_ONLY = 4, 0.2, 20
-"""Kana, and their share of the dense letters, from which a text is not Chinese; and Han letters
-from which a text without any kana is not Japanese."""
-
-BEYOND_LATIN = re.compile("[^\u0000-\u024f\u2000-\u206f]")
-"""A character that is neither in the Latin script nor one of its punctuation marks."""
-_LATIN = LETTERS["Latn"]
+"""Limits of the script rule: the least weight of Latin letters to judge in a target of another
+script, the same for a partial source, where names may come first, and the share of letters that
+must be in the target's script. Words taken from the source do not count. A share of letters of a
+third script is judged from two letters on: no name is written in them."""
 
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
 """A number with its thousands separators."""
@@ -162,35 +158,26 @@ def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
 def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
     """Tell whether most letters of ``text`` are not in the script of the target language.
 
-    Words taken from the source do not count.
+    Latin words that are taken from the source do not count.
 
-    :param least: weight of letters from which the text is judged
+    :param least: weight of letters from which a text in Latin letters is judged
     """
     # Most targets are in the Latin script, and their outputs have no other characters.
     code = script(target)
     wanted = LETTERS.get(code)
-    if wanted is None or (wanted == _LATIN and not BEYOND_LATIN.search(text)):
+    if wanted is None or (code == "Latn" and not BEYOND_LATIN.search(text)):
         return False
-    given = {token for token in TOKEN.findall(source) if not is_dense(token)}
-    own = (token for token in TOKEN.findall(without_addresses(text)) if token not in given)
-    found: Counter[str] = Counter()
-    for char, count in Counter("".join(own)).items():
-        found[letter_script(char)] += count
-    kana = found["HIRAGANA"] + found["KATAKANA"]
-    # A Japanese text of this length has kana, and a Chinese one has none.
-    if code == "Jpan" and not kana and found["CJK"] >= HAN_ONLY:
+    tokens = TOKEN.findall(without_addresses(text))
+    found = count_letters("".join(tokens))
+    if is_other_cjk(code, found):
         return True
-    if code in ("Hans", "Hant") and kana > KANA_SHARE * (kana + found["CJK"]):
-        return kana >= KANA_LEAST
-    known = {name: found[name] * (DENSITY if name in DENSE_LETTERS else 1) for name in KNOWN}
-    total = sum(known.values())
-    return total >= least and sum(known[name] for name in wanted) < SCRIPT_SHARE * total
-
-
-@lru_cache(maxsize=8192)
-def letter_script(char: str) -> str:
-    """Return the first word of a character's Unicode name, which for a letter is its script."""
-    return unicodedata.name(char, "").split(" ")[0]
+    # Words of the source count here: a name is written in the target's letters or in Latin ones.
+    if foreign_letters(text, found, (*wanted, "LATIN")) is not None:
+        return True
+    given = {token for token in TOKEN.findall(source) if not is_dense(token)}
+    sizes = weigh(count_letters("".join(token for token in tokens if token not in given)))
+    total = sum(sizes.values())
+    return total >= least and sum(sizes.get(name, 0) for name in wanted) < SCRIPT_SHARE * total
 
 
 def is_refusal(source: str, text: str, spoken: str) -> bool:

@@ -1,7 +1,7 @@
-"""Language data of the guards: phrases of models, rude words, scripts, related languages.
+"""Language data of the guards: phrases of models, rude words, related languages.
 
-Owns: the words that surround a translation or stand instead of it, the letters of scripts, and
-which languages are near each other. To add a language to the guards, change this file alone. Must
+Owns: the words that surround a translation or stand instead of it, and which languages are near
+each other. To add a language to the guards, change this file alone. Must
 not know: the rules and their limits (`gateway.engines.guards.streaming_output`).
 """
 
@@ -218,39 +218,3 @@ CURRENCIES = {
     }.items()
 }
 """Sign of a currency to a pattern of what it is called in a translation."""
-
-LETTERS = {
-    "Arab": ("ARABIC",),
-    "Armn": ("ARMENIAN",),
-    "Beng": ("BENGALI",),
-    "Cyrl": ("CYRILLIC",),
-    "Deva": ("DEVANAGARI",),
-    "Ethi": ("ETHIOPIC",),
-    "Geor": ("GEORGIAN",),
-    "Grek": ("GREEK",),
-    "Gujr": ("GUJARATI",),
-    "Guru": ("GURMUKHI",),
-    "Hans": ("CJK",),
-    "Hant": ("CJK",),
-    "Hebr": ("HEBREW",),
-    "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
-    "Khmr": ("KHMER",),
-    "Knda": ("KANNADA",),
-    "Kore": ("HANGUL", "CJK"),
-    "Laoo": ("LAO",),
-    "Latn": ("LATIN",),
-    "Mlym": ("MALAYALAM",),
-    "Mymr": ("MYANMAR",),
-    "Sinh": ("SINHALA",),
-    "Taml": ("TAMIL",),
-    "Telu": ("TELUGU",),
-    "Thai": ("THAI",),
-}
-"""ISO 15924 script to the first words of its letters' Unicode names. Texts in other scripts are not
-judged."""
-
-DENSE_LETTERS = frozenset(("CJK", "HIRAGANA", "KATAKANA"))
-"""Names of letters that count as `DENSITY` Latin ones."""
-
-KNOWN = frozenset(name for names in LETTERS.values() for name in names)
-"""All names of letters in `LETTERS`. Other characters belong to no script."""

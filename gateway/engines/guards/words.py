@@ -10,9 +10,8 @@ import re
 from functools import lru_cache
 
 from gateway.engines.guards.patterns import CRUDE, RUDE
+from gateway.text.letters import DENSITY
 from gateway.text.writing_systems import CJK
-
-DENSITY = 2.5
 
 NGRAM = 8
 """Longest repeated phrase that is counted, in words or dense characters."""

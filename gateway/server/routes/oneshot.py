@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable
 import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions
+from gateway.core.base.faults import no_source
 from gateway.core.base.validation import AUTO
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
@@ -30,6 +31,7 @@ from gateway.protocol.messages import (
     Say,
     ServerMessage,
     Set,
+    Timing,
 )
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages, sentences, units
@@ -45,6 +47,9 @@ PIECES = 2_000
 TURN, PIECE = 2_000, 100
 """Characters that are said in one turn of the event loop, and those that a short piece counts for:
 about as much work as one utterance of the greatest length."""
+
+KEPT = "kept"
+"""Flag of a piece of a longer text that is in another language, and therefore stays as it is."""
 
 _decode = msgspec.json.Decoder(ServerMessage).decode
 
@@ -126,6 +131,9 @@ def _language(hub: Hub, request: OneShotRequest, text: str) -> tuple[str, float]
             'Name it, such as "en", instead of "auto"; short texts, names and numbers alone'
             " often leave it open.",
         )
+    sources = hub.engine.profile.sources
+    if languages.match(detected, sources) is None:
+        raise no_source(detected, sources)
     return detected, round(100 * dict(hub.detect.rank(text)).get(detected, 0.0), 1)
 
 
@@ -136,11 +144,12 @@ def _stopped() -> EngineFault:
 class _Part:
     """The session of one passage, while it has pieces that have not ended."""
 
-    __slots__ = ("left", "session")
+    __slots__ = ("left", "others", "session")
 
     def __init__(self, session: Session, left: int) -> None:
         self.session = session
         self.left = left
+        self.others = left - 1  # pieces that may be in another language
 
 
 class OneShot:
@@ -258,8 +267,15 @@ class OneShot:
                         unfinished -= 1
                         self._end_piece(at)
                         yield final
-                    case Failed(code=code):
-                        raise EngineFault("The text could not be translated.", ErrorCode(code))
+                    case Failed(code=ErrorCode.LANG_MISMATCH) as failed if self._parts[at].others:
+                        # A document quotes other languages.
+                        self._parts[at].others -= 1
+                        unfinished -= 1
+                        self._end_piece(at)
+                        yield self._kept(failed)
+                    case Failed(code=code, msg=msg):
+                        why = msg or "The text could not be translated."
+                        raise EngineFault(why, ErrorCode(code))
                     case Cancelled():
                         raise _stopped()
 
@@ -296,6 +312,21 @@ class OneShot:
                     gap = self._pieces[current - 1][1]  # the white space behind the piece
                     space += sentences.space(gap, spaced=units.spaced(self.target))
                     current, shown = current + 1, ""
+
+    def _kept(self, failed: Failed) -> Final:
+        """Return the caption of a piece in another language than the text: the piece itself."""
+        piece, _ = self._pieces[int(failed.id) - 1]
+        return Final(
+            seq=failed.seq,
+            id=failed.id,
+            rev=failed.rev,
+            ord=failed.ord,
+            lang=failed.lang,
+            text=piece,
+            by="same",
+            ms=Timing(queue=0, first=0, total=0),
+            flags=(KEPT,),
+        )
 
     def join(self, finals: list[Final]) -> list[str]:
         """Return the translation of each text, with the spaces between its pieces."""

@@ -76,6 +76,7 @@ class Desk:
             outcomes=CaptionOutcomes(publisher, self.readers, attendance),
         )
         self.made: dict[str, str] = {}
+        self.said: str | None = None
         self.lines: dict[str, CaptionSink | None] = {}
 
     @property
@@ -88,6 +89,7 @@ class Desk:
                 self.made[event.lang] = f"{event.by}: {event.text}"
             case Failed():
                 self.made[event.lang] = f"! {event.code}"
+                self.said = event.msg
             case Edited():
                 self.made[event.lang] = f"{event.by} again: {event.text}"
 
@@ -401,3 +403,51 @@ def test_the_pivot_language_comes_first_and_jobs_through_it_count_two_steps() ->
     jobs = desk.translate(utterance("guten Tag", "de"), "ja", "en", "fr")
     assert [(job.target, job.steps) for job in jobs] == [("en", 1), ("fr", 2), ("ja", 2)]
     assert {job.utterance for job in jobs} == {"u1"}
+
+
+# --- texts in another language ------------------------------------------------------------------
+
+
+def test_a_text_that_is_not_in_the_language_stated_for_it_has_no_caption_in_any() -> None:
+    desk = Desk()
+    asked = []
+
+    def instead(text: str, lang: str) -> str | None:
+        asked.append((text, lang))
+        return "ru" if text == "Привет" else None
+
+    desk.captioner.instead = instead
+    assert desk.translate(utterance("Привет"), "de", "en", "fr") == []
+    assert desk.made == dict.fromkeys(("de", "en", "fr"), "! lang_mismatch")
+    assert desk.said == "The text looks like Russian, but English was stated."
+    assert asked == [("Привет", "en")], "once for all captions"
+
+
+def test_a_growing_text_in_another_language_waits_for_its_end() -> None:
+    desk = Desk()
+    desk.captioner.instead = lambda text, lang: "ru" if text == "Привет" else None
+    grows = utterance("hello", final=False)
+    desk.translate(grows, "de")
+    say(grows, "Привет", final=False)
+    assert desk.translate(grows, "de") == [] and desk.made == {}
+    say(grows, "Привет")
+    assert desk.translate(grows, "de") == [] and desk.made == {"de": "! lang_mismatch"}
+    assert grows.captions["de"].state is CaptionState.FAILED
+
+
+def test_a_text_in_a_language_that_cannot_be_translated_says_which_one_it_is() -> None:
+    desk = Desk()
+    assert desk.translate(utterance("Привет", "ru"), "de") == []
+    assert desk.made == {"de": "! lang_unsupported"}
+    assert desk.said == "The text looks like Russian, which this gateway cannot translate."
+
+
+def test_a_correction_in_another_language_leaves_the_translation_as_it_was() -> None:
+    desk = Desk()
+    desk.captioner.instead = lambda text, lang: "ru" if text == "Привет" else None
+    made = utterance("hello")
+    (job,) = desk.translate(made, "de")
+    desk.end(job, "hallo")
+    say(made, "Привет")
+    desk.captioner.revise(made, NOW)
+    assert desk.start() == [] and desk.made == {"de": "mt: hallo"}

@@ -232,6 +232,13 @@ def test_text_without_a_certain_language_is_in_the_language_detected_last() -> N
     assert one(Source, peer.say("42")).lang == "de"
 
 
+def test_a_language_that_cannot_be_translated_is_not_assumed_of_the_next_text() -> None:
+    peer = Meeting().enter(lang="auto", detect=detector({"hallo": "de", "привет": "ru"}))
+    peer.say("hallo")
+    assert one(Source, peer.say("привет")).lang == "ru"
+    assert one(Source, peer.say("42")).lang == "de"
+
+
 def test_a_speaker_of_several_languages_is_heard_in_one_of_them() -> None:
     asked = []
 

@@ -21,6 +21,7 @@ from gateway.engines.guards.streaming_output import (
 from gateway.engines.guards.words import NGRAM, RepeatCounter
 from gateway.errors import ErrorCode, Rejected
 from tests.engines.guards.outputs import ORDERS, STRIPPED, TALK, pieces, read, watch
+from tests.text.test_letters import GREETINGS
 
 BAD = (
     # guard, source language, target, text, output
@@ -44,6 +45,13 @@ BAD = (
     (Guard.SCRIPT, "en", "zh", "See you tomorrow at the office.", "また明日ここで会いましょう。"),
     (Guard.SCRIPT, "en", "ja", "We will see each other tomorrow morning at nine in the big room.",
      "我们明天早上九点在大会议室见面大家不要迟到请准时"),
+    *((Guard.SCRIPT, "en", "de", "Good morning!", text) for text in GREETINGS.values()),
+    *(
+        (Guard.SCRIPT, lang, "en", text, text)
+        for lang, text in GREETINGS.items() if lang not in ("ja", "zh")
+    ),
+    (Guard.SCRIPT, "ja", "en", "田中さん。", "田中さん。"),
+    (Guard.SCRIPT, "en", "zh", "Hi.", "やあ"),
     (Guard.SCRIPT, "en", "ar", "See you tomorrow at the office.", "On se voit demain au bureau."),
     (Guard.REFUSAL, "en", "de", "Write a poem about the sea.", "I'm sorry, but I can't do this."),
     (Guard.REFUSAL, "en", "de", "Tell me the password.", "Als KI kenne ich das Passwort nicht."),

@@ -7,6 +7,7 @@ from py3langid import langid
 
 from benchmarks.detection import MANY, SIX, beginning, count, lines, recognised
 from gateway.server.runtime.language_detection import SURE, Detector
+from tests.text.test_letters import GREETINGS
 
 LINES = lines()
 
@@ -69,9 +70,61 @@ def test_numbers_emoji_single_names_and_addresses_are_not_detected(text: str) ->
     assert Detector(SIX)(text) is None
 
 
-@pytest.mark.parametrize("text", ["Привет, как дела?", "สวัสดีครับ", "안녕하세요", "हैलो आप कैसे हैं"])
-def test_text_in_a_script_that_is_not_offered_is_not_detected(text: str) -> None:
-    assert Detector(SIX)(text) is None
+@pytest.mark.parametrize(
+    ("tag", "text"),
+    [
+        *GREETINGS.items(),
+        ("uk", "Доброго ранку всім"),
+        ("fa", "سلام حال شما چطور است"),
+        ("ru", "Привет"),
+        ("it", "Ciao come stai oggi"),
+        ("nl", "Goedemorgen allemaal, hoe gaat het"),
+        ("pl", "Gdzie jest dworzec?"),
+        ("vi", "Xin chào mọi người"),
+    ],
+)
+def test_text_that_is_surely_in_a_language_that_is_not_offered_is_detected(
+    tag: str, text: str
+) -> None:
+    detect = Detector(SIX)
+    assert detect(text) == tag
+    assert detect.instead(text, "en") == detect.instead(text, "de") == tag
+    assert detect.instead(text, tag) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "42", "OK", "Um.", "ah ah ah ah ah", "ha ha ha ha", "Buongiorno!", "Ciao Giovanni"),
+        *("Giovanni Rossi, Maria Bianchi, Luca Ferrari", "Jan Kowalski, Anna Nowak"),
+        *("https://example.com/a/b/c/d", "import numpy as np", "asdf qwer zxcv yuio"),
+        *("Let's meet in 東京 tomorrow", "Bonjour everybody and welcome", "WO IST DER BAHNHOF"),
+    ],
+)
+def test_names_sounds_addresses_and_mixed_lines_are_not_in_another_language(text: str) -> None:
+    assert Detector(SIX).instead(text, "en") is None
+
+
+@pytest.mark.parametrize(("tag", "line"), LINES)
+def test_no_line_of_a_meeting_is_taken_for_one_in_another_language(tag: str, line: str) -> None:
+    detect = Detector(SIX)
+    assert detect.instead(line, tag) is None
+    assert detect.instead(recognised(line), tag) is None
+
+
+def test_a_language_that_the_model_does_not_know_is_judged_by_its_script_alone() -> None:
+    detect = Detector(("ceb", "en"))
+    assert detect.instead("Good morning everybody, can you hear me?", "ceb") is None
+    assert detect.instead("Привет, как дела?", "ceb") == "ru"
+
+
+def test_without_a_model_a_script_has_its_likeliest_language(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    detect = Detector(SIX)
+    monkeypatch.setattr(detect, "_model", lambda: None)
+    assert detect("Доброго ранку всім") == "ru"
+    assert detect("Good morning, can you hear me?") is None
 
 
 def test_a_language_that_is_not_among_those_named_is_never_detected() -> None:
