@@ -37,7 +37,12 @@ class ErrorCode(enum.StrEnum):
     BAD_FRAME = "bad_frame", "the frame could not be read; `msg` says what and where", False
     UNKNOWN_TYPE = "unknown_type", "no message of this `type`; `hint` lists those that exist", False
     EMPTY_TEXT = "empty_text", "`text` contains nothing to translate", False
-    TOO_LONG = "too_long", "`text` is longer than `limits.text` characters", False
+    TOO_LONG = (
+        "too_long",
+        "`text` is longer than `limits.text` characters, or in `failed`: it has a word that is too "
+        "long for the model (81 letters and digits with the included one)",
+        False,
+    )
     LANG_UNSUPPORTED = (
         "lang_unsupported",
         "not a language of this engine, or the language could not be detected with confidence; "

@@ -196,7 +196,8 @@ class DecodeJob:
 
     def end(self) -> None:  # pragma: no cover
         least = self.unsure
-        unsure = least is not None and self._log_prob < least * self._count
+        # An output that its limit ends is not whole.
+        unsure = least is not None and (self.left <= 0 or self._log_prob < least * self._count)
         # What is withheld of an output that ends early may be the beginning of a character.
         self.sink.end(self._flush() if self._needed > 0 else "", unsure=unsure)
 

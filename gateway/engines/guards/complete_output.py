@@ -47,6 +47,8 @@ class Guard(enum.StrEnum):
     PREAMBLE = "preamble"
     QUOTES = "quotes"
     RESTART = "restart"
+    # Replaced
+    FILLER = "filler"
     # Cut
     LINES = "lines"
     INVENTION = "invention"

@@ -205,6 +205,16 @@ NEAR = (
 )
 """Families of languages in which a whole sentence can be the same. Copies are not judged there."""
 
+FILLERS = frozenset(
+    "um umm uhm uh uhh erm em hm hmm mm mhm ah oh eh ehh äh ähm ehm öh öhm euh heu эм э ээ хм"
+    " えっと えーっと えと えーと ええと ええっと えー ええ あの あのー うーん んー"
+    " 嗯 嗯嗯 呃 额 唔 啊 음".split()
+)
+"""Words that fill a pause. A source of nothing else may have no translation."""
+
+PAUSE = "…"
+"""Caption of a source of `FILLERS` alone that a model has no words for, in every language."""
+
 CURRENCY_LANGUAGES = frozenset(("de", "en", "es", "fr", "ja", "zh"))
 """Languages whose words are in `CURRENCIES`."""
 

@@ -45,7 +45,7 @@ WORDS_MOST, WORDS_SLACK = 2.0, 3
 LOOP_LEAST, LOOP_WORDS, LOOP_DENSE, LOOP_MORE = 3, 6, 12, 2
 """Least repetitions of a phrase that make a loop, and their least length in all, in words or dense
 characters: people do say "no, no, no" and 哈哈哈. Two repetitions more than the source has are
-always allowed."""
+always allowed. From half the repetitions on, the text is withheld until it goes on otherwise."""
 
 HEAD_MOST = 120
 """Characters held back while they may be a preamble."""
@@ -88,6 +88,8 @@ class OutputGuard:
         self._head = ""  # the output, until the beginning of the translation is known
         self._begun = False  # whether it is known
         self._closing_quotes = ""  # quotes that may close the stripped opening quote
+        self._repeats = False  # the last words may be the beginning of a loop
+        self._held = ""  # text that is withheld while they may
         self._held_space = ""  # white space at the end, which is withheld until text follows
         self._last_word = ""  # the last word, which may still grow
         self._last_folded = ""  # its entry in the word cache, "" if it has none
@@ -123,6 +125,7 @@ class OutputGuard:
                 counter = self._repeat_counter
                 if folded in counter.seen:
                     self._count_word(folded)
+                    self._fast_path = not self._repeats
                 else:
                     counter.seen.add(folded)
                     counter.tokens.append(folded)
@@ -132,7 +135,7 @@ class OutputGuard:
             self._weight += len(text)
             if self._weight > self._weight_limit:
                 raise rejection(Guard.LENGTH, "is far longer than the source")
-            return text
+            return text if self._fast_path else self._withhold(text)
         return self._feed_any(text)
 
     def _feed_word(self, text: str) -> str:
@@ -156,7 +159,7 @@ class OutputGuard:
             self._last_folded = folded
         self.text += text
         self._add_weight(len(text))
-        return text
+        return self._withhold(text) if self._repeats else text
 
     def end(self) -> str:
         """Judge the complete output, and return the text that was withheld.
@@ -171,7 +174,8 @@ class OutputGuard:
         if self._rude_pattern is not None and self._rude_pattern.search(self.text.lower() + " "):
             raise rejection(Guard.RUDE, "has a word that the source does not account for")
         self.flags = judge(self.job, self.text.strip())
-        return rest
+        self._repeats = False
+        return self._withhold(rest)
 
     def _feed_any(self, text: str) -> str:
         """Do the work of `feed` for any piece."""
@@ -192,7 +196,15 @@ class OutputGuard:
         # In these states the next piece may have to be changed or withheld.
         pending = self.done or self._closing_quotes or self._at_line_start or self._held_space
         self._fast_path = not pending and whole and bool(self._last_folded or not token)
-        return shown
+        return self._withhold(shown)
+
+    def _withhold(self, text: str) -> str:
+        """Return the text that may be shown now, nothing while a phrase repeats itself."""
+        text, self._held = self._held + text, ""
+        if self._repeats:
+            self._held, text = text, ""
+            self._fast_path = False
+        return text
 
     def _strip_head(self, *, final: bool) -> str | None:
         """Return the head of the output without what precedes the translation.
@@ -310,14 +322,18 @@ class OutputGuard:
     def _count_word(self, token: str) -> None:
         """Count a complete, case-folded word. Raises `Rejected` if it completes a loop."""
         counter = self._repeat_counter
+        self._repeats = False
         if token not in counter.seen:  # a new word completes no repetition
             counter.seen.add(token)
             counter.tokens.append(token)
             return
         phrase, times = counter.add(token)
-        if times >= LOOP_LEAST and times >= loop_limit(phrase, is_dense(token)):
-            if times > self._allowed_repeats() + LOOP_MORE:
+        limit = loop_limit(phrase, is_dense(token))
+        if times > 1 and times >= limit // 2:
+            more = times - self._allowed_repeats()
+            if times >= limit and more > LOOP_MORE:
                 raise rejection(Guard.LOOP, "repeats itself without end")
+            self._repeats = more > 0
 
     def _allowed_repeats(self) -> int:
         """Return how often the source repeats a phrase."""

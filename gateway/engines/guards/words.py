@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from gateway.engines.guards.patterns import CRUDE, RUDE
+from gateway.engines.guards.patterns import CRUDE, FILLERS, RUDE
 from gateway.text.letters import DENSITY
 from gateway.text.writing_systems import CJK
 
@@ -48,6 +48,12 @@ def is_dense(token: str) -> bool:
 def has_words(text: str) -> bool:
     """Tell whether ``text`` has a letter or digit."""
     return any(char.isalnum() for char in text)
+
+
+def is_filler(text: str) -> bool:
+    """Tell whether ``text`` has only words that fill a pause."""
+    words = re.findall(r"\w+", text.casefold())
+    return bool(words) and all(word in FILLERS for word in words)
 
 
 def has_crude_sign(text: str) -> bool:

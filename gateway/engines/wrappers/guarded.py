@@ -13,7 +13,10 @@ from typing import Any
 import msgspec
 
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper, log_ids
+from gateway.engines.guards.complete_output import Guard
+from gateway.engines.guards.patterns import PAUSE
 from gateway.engines.guards.streaming_output import OutputGuard
+from gateway.engines.guards.words import is_filler
 from gateway.errors import EngineFault, Rejected
 from gateway.job import Chunk, Job, merged
 
@@ -28,7 +31,7 @@ class GuardedEngine(EngineWrapper):
 
     If a guard rejects an output, the same job is submitted again with ``attempt`` 2. A chunk with
     ``reset`` voids what was passed on of the first attempt. A second rejection ends the job in
-    `Rejected`.
+    `Rejected`. If the source only fills a pause ("um"), the job ends with "…" instead.
 
     Chunks have no token ids from the point where a guard left something out.
 
@@ -52,6 +55,10 @@ class GuardedEngine(EngineWrapper):
     def retry(self, attempt: GuardedSink, fault: Rejected) -> None:
         """Begin the next attempt after a rejected one, or end the job with ``fault``."""
         number = attempt.job.attempt
+        if is_filler(attempt.job.text):
+            self.counts[Guard.FILLER, "trimmed"] += 1
+            attempt.pause()
+            return
         outcome = "retried" if number < ATTEMPTS else "rejected"
         self.counts[fault.guard, outcome] += 1
         ids = log_ids(attempt.job)
@@ -154,6 +161,15 @@ class GuardedSink(SinkWrapper):
         self.has_output, self.reset_pending = True, False
         self.withheld = Chunk("", 0)
         self.sink.chunk(chunk)
+
+    def pause(self) -> None:
+        """End the job with a pause, because its source has no word that could be translated."""
+        self.reset_pending = self.reset_pending or self.has_output
+        self.withheld = Chunk("", 0)
+        # The next text of a partial need not begin with a pause.
+        if not self.job.partial or self.reset_pending:
+            self._send("" if self.job.partial else PAUSE)
+        self.finish(None)
 
     def _finish(self) -> None:
         """Judge the whole output, and end the job or begin the next attempt."""

@@ -324,13 +324,14 @@ def test_without_the_package_the_fault_says_how_to_install_it(
     ("least", "changes", "unsure"),
     [
         (0.0, {}, True),
-        (-1e9, {}, False),
+        (-1e9, {"needed": 1}, False),
+        (-1e9, {}, True),  # the model of this test ends at its limit alone
         (None, {}, False),
         (0.0, {"partial": True}, False),
         (0.0, {"attempt": 2}, False),
     ],
 )
-def test_an_output_of_improbable_tokens_is_unsure(
+def test_an_output_of_improbable_tokens_or_cut_at_its_limit_is_unsure(
     least: float | None, changes: dict[str, int | bool], unsure: bool, dir: Path
 ) -> None:
     reader = Reader(msgspec.structs.replace(JOB, **changes))

@@ -273,6 +273,38 @@ def test_a_loop_is_rejected_before_the_model_ends() -> None:
     assert follower.text.count("gehen") == 3
 
 
+@pytest.mark.parametrize(
+    ("target", "phrase", "seen"),
+    [("de", "gehen wir hin ", 2), ("de", "sehr ", 4), ("zh", "好", 6), ("ja", "帰ろう", 2)],
+)
+@pytest.mark.parametrize("cut", [1, 3, 5])
+def test_a_loop_is_withheld_before_it_is_rejected(
+    target: str, phrase: str, seen: int, cut: int
+) -> None:
+    follower = watch("en", target, "Let us go there together now, that would be very good.")
+    shown = ""
+    with pytest.raises(Rejected) as caught:
+        for piece in pieces(phrase * 20, cut):
+            shown += follower.feed(piece)
+    assert caught.value.guard is Guard.LOOP
+    assert shown.count(phrase.strip()) <= seen
+
+
+@pytest.mark.parametrize("cut", [1, 4, 1000])
+@pytest.mark.parametrize(
+    ("target", "output"),
+    [
+        ("de", "Das ist sehr, sehr, sehr gut, ja, ja, ja."),
+        ("de", "Wir gehen, wir gehen, wir"),
+        ("fr", "Nous nous retrouvons, nous nous retrouvons"),
+        ("zh", "好好好好好好，谢谢谢谢"),
+    ],
+)
+def test_a_repetition_that_ends_is_shown_as_a_whole(target: str, output: str, cut: int) -> None:
+    follower = watch("en", target, "That is good, so let us go there, thank you very much indeed.")
+    assert read(follower, pieces(output, cut)) == output
+
+
 @pytest.mark.parametrize("language", RUDE)
 def test_no_rude_word_is_longer_than_the_text_that_is_searched_again(language: str) -> None:
     assert parse(RUDE[language].pattern).getwidth()[1] < RUDE_MOST

@@ -14,6 +14,7 @@ from gateway.engines.guards.words import (
     RepeatCounter,
     WordCache,
     has_crude_sign,
+    is_filler,
     weight,
 )
 
@@ -95,3 +96,13 @@ def test_a_crude_word_is_found_beside_a_word_of_any_length(rest: str) -> None:
 def test_a_text_is_crude_if_one_of_its_words_is(words: list[str]) -> None:
     text = " ".join(words)
     assert has_crude_sign(text) is (CRUDE.search(text) is not None)
+
+
+@pytest.mark.parametrize("text", ["um", "Um, uh ...", "Äh!", "えっと、", "あのー", "嗯。", "euh"])
+def test_words_that_fill_a_pause_are_fillers(text: str) -> None:
+    assert is_filler(text)
+
+
+@pytest.mark.parametrize("text", ["", "...", "um yes", "umbrella", "そうですね", "好的", "42"])
+def test_text_with_any_other_word_and_text_without_words_is_no_filler(text: str) -> None:
+    assert not is_filler(text)

@@ -18,7 +18,12 @@ from msgspec.structs import replace
 from gateway.engines.base.engine import Aborted, Health, PullEngine
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.piecewise import WHOLE_TEXT_WEIGHT, PiecewiseEngine, split_text
+from gateway.engines.wrappers.piecewise import (
+    WHOLE_TEXT_WEIGHT,
+    WORD_MOST,
+    PiecewiseEngine,
+    split_text,
+)
 from gateway.errors import EngineFault, ErrorCode, Rejected
 from gateway.job import Chunk, Job
 
@@ -216,6 +221,21 @@ async def test_a_text_that_is_too_long_in_any_split_is_refused() -> None:
         await read(PiecewiseEngine(model), job("word " * 400))
     assert caught.value.code is ErrorCode.TOO_LONG
     assert len(model.jobs) < 10
+
+
+@pytest.mark.parametrize("prefix", ["", "so"])
+async def test_a_word_that_no_model_can_know_is_not_given_to_it(prefix: str) -> None:
+    model = SentenceModel()
+    asked = job("see " + "a" * (WORD_MOST + 1), prefix=prefix)
+    with pytest.raises(EngineFault) as caught:
+        await read(PiecewiseEngine(model), asked)
+    assert caught.value.code is ErrorCode.TOO_LONG
+    assert model.jobs == []
+
+
+@pytest.mark.parametrize("text", ["a" * WORD_MOST, "会" * 80, "https://a.example/" + "a1/" * 50])
+async def test_long_words_addresses_and_texts_without_spaces_are_translated(text: str) -> None:
+    assert shown(await read(PiecewiseEngine(SentenceModel()), job(text))) == text.upper()
 
 
 async def test_a_rejected_long_piece_is_voided_and_translated_in_halves() -> None:
