@@ -11,7 +11,7 @@ import sys
 from contextlib import aclosing
 
 from gateway.cli.console.args import add_languages, add_url
-from gateway.cli.console.output import NEEDS_KEY, accepted, api_key, first_fault
+from gateway.cli.console.output import NEEDS_KEY, accepted, api_key, complain, first_fault
 from gateway.cli.console.terminal import Screen, head, lines
 from gateway.client import Captions, Client, Disconnected, Refused, connect
 from gateway.protocol.messages import (
@@ -60,6 +60,10 @@ async def converse(args: argparse.Namespace) -> None:
             ) as client,
             asyncio.TaskGroup() as tasks,
         ):  # fmt: skip
+            if not args.to:
+                complain(
+                    "You read no language. Add --to de,fr to read translations of what is said."
+                )
             if screen.live:
                 screen.finish(f"# {client.welcome.engine}. Type a line; Ctrl-D ends.")
             name = client.welcome.session

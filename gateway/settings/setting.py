@@ -91,6 +91,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                     value = msgspec.json.decode(value)
                 elif self.boolean:
                     value = _SWITCHES.get(value.lower(), value)
+                elif value.startswith(
+                    "."
+                ):  # JSON's numbers, which msgspec reads, begin with a digit
+                    value = self._with_zero(value)
             read = msgspec.convert(value, self.type, strict=False)
             if self.name in ("engine", "fallback") and read not in (None, *self._engines):
                 # The entry points are read only for other names, because that takes milliseconds.
@@ -100,6 +104,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             # A message may end up in a log, so it must not contain a secret.
             shown = "its present value" if self.secret else repr(given)[:80]
             raise SettingsError(f"{origin} cannot be {shown}: it is {self.wanted}.") from exc
+
+    def _with_zero(self, value: str) -> str:
+        """Return ``.3`` as ``0.3`` if the value is a number."""
+        number = any(isinstance(one, msgspec.inspect.FloatType) for one in _alternatives(self.type))
+        return f"0{value}" if number else value
 
     @property
     def _engines(self) -> Sequence[str]:

@@ -47,6 +47,14 @@ def test_chat_says_every_line_and_ends_with_the_input(
     assert err == ""
 
 
+def test_chat_without_a_language_to_read_says_how_to_name_one(
+    capsys: pytest.CaptureFixture[str], live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with typed("good morning\n", tmp_path / "lines", monkeypatch):
+        assert main(["chat", "--url", live.ws, "--from", "en"]) == 0
+    assert "Add --to de,fr" in capsys.readouterr().err
+
+
 def test_chat_sends_a_line_again_that_was_refused_for_the_moment(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,14 @@ def test_an_empty_variable_is_ignored() -> None:
     assert loaded.warnings == ()
 
 
+def test_a_number_may_begin_with_a_point_and_a_text_stays_as_it_is() -> None:
+    loaded = load({"scripted_faults": ".3", "model": ".3"}, {"GATEWAY_LIMIT_RATE": ".5"})
+    settings = loaded.settings
+    assert (settings.scripted_faults, settings.limits.rate, settings.model) == (0.3, 0.5, ".3")
+    with pytest.raises(SettingsError, match=r"'\.x'"):
+        load({"scripted_faults": ".x"}, {})
+
+
 def test_every_limit_is_a_setting_of_the_same_name() -> None:
     loaded = load({"limit_text": "5", "limit_rate": "2.5"}, {"GATEWAY_LIMIT_QUEUE": "9"})
     assert loaded.settings.limits == Limits(text=5, rate=2.5, queue=9)

@@ -10,9 +10,11 @@ captions in flight finish, sockets close with their own code, and only then uvic
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import uvicorn
@@ -57,6 +59,16 @@ class GatewayServer(uvicorn.Server):
         self.after: asyncio.Task[None] | None = None
         """Task to wait for before listening; another process serves the port meanwhile."""
         self.opened = asyncio.Event()  # set once the server listens
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End at SIGINT and SIGTERM while the block runs."""
+        # A shell ignores SIGINT for what it runs in the background, and that must stay so.
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        with super().capture_signals():
+            if ignored:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            yield
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Run until `should_exit` is set."""

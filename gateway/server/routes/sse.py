@@ -118,7 +118,8 @@ class RoomEventStream:
     async def _write(self, send: Send) -> None:
         session, outbox = self._session, self._session.outbox
         await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
-        await _send_text(send, f"retry: {RETRY_MS}\n\n")
+        # In the block of the first event, since some clients take a block without data for one.
+        await _send_text(send, f"retry: {RETRY_MS}\n")
         while outbox.closing is None or len(outbox):
             if len(outbox):
                 frames = outbox.take(BATCH)

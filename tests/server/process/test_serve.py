@@ -55,6 +55,22 @@ async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0
     assert "Traceback" not in process.text
 
 
+def test_a_gateway_that_a_script_started_in_the_background_ignores_ctrl_c() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does, and a child inherits
+    try:
+        with gateway(*SCRIPTED) as process:
+            os.kill(process.popen.pid, signal.SIGINT)
+            os.kill(process.popen.pid, signal.SIGINT)
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{process.port}/readyz", timeout=5
+            ) as page:
+                assert page.status == 200
+            os.kill(process.popen.pid, signal.SIGTERM)
+            assert process.popen.wait(10) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
 async def test_sighup_reads_the_keys_again_and_does_not_end_the_process(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"

@@ -77,6 +77,19 @@ async def test_a_stream_has_the_same_events_as_a_socket() -> None:
         assert stream.last == f"{welcome['epoch']}.{final['seq']}"
 
 
+async def test_every_block_of_a_stream_has_data() -> None:
+    async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
+        live.hub.open(ConnectRequest(room="demo"))
+        async with client.stream("GET", "/v1/rooms/demo/events?to=de") as answer:
+            text = ""
+            async for piece in answer.aiter_text():
+                text += piece
+                if "\n\n" in text:
+                    break
+    first = text.split("\n\n")[0].split("\n")
+    assert first[0].startswith("retry: ") and first[1].startswith('data: {"type":"welcome"')
+
+
 async def test_a_stream_may_only_read_even_if_its_query_asks_for_more() -> None:
     async with running() as live, reader(live, "to=de&role=moderate&speaker=Eve") as stream:
         await stream.event()

@@ -211,9 +211,12 @@ async def perform(load: LoadRun) -> LoadReport:
     at once. Before that, signals end it as they end any program.
     """
     loop = asyncio.get_running_loop()
+    # What the shell ignores, as for a command in the background, stays ignored.
+    ends = (signal.SIGINT, signal.SIGTERM)
+    signs = [sign for sign in ends if signal.getsignal(sign) is not signal.SIG_IGN]
 
     def release() -> None:
-        for sign in (signal.SIGINT, signal.SIGTERM):
+        for sign in signs:
             loop.remove_signal_handler(sign)
 
     def end() -> None:
@@ -221,7 +224,7 @@ async def perform(load: LoadRun) -> LoadReport:
         release()  # a second signal then ends the process at once
 
     def begun() -> None:
-        for sign in (signal.SIGINT, signal.SIGTERM):
+        for sign in signs:
             loop.add_signal_handler(sign, end)
 
     try:
