@@ -341,9 +341,8 @@ export interface Timing {
 }
 
 /**
- * The failure of a caption. The reader is shown the original, marked as such.
- *
- * `msg` is a sentence for a person, if there is more to say than the code does.
+ * The failure of a caption, and `msg`, a sentence about it that quotes nobody. The reader is
+ * shown the original, marked as such.
  */
 export interface Failed {
   type: "failed";

@@ -276,10 +276,8 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
 
 
 class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
-    """The failure of a caption. The reader is shown the original, marked as such.
-
-    ``msg`` is a sentence for a person, if there is more to say than the code does.
-    """
+    """The failure of a caption, and ``msg``, a sentence about it that quotes nobody. The reader is
+    shown the original, marked as such."""
 
     id: Code
     rev: int
@@ -287,7 +285,7 @@ class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
     lang: Code
     code: Code
     retry: bool
-    msg: str | None = None
+    msg: Code | None = None
 
 
 class Cancelled(EventStruct, frozen=True, kw_only=True, tag="cancelled"):

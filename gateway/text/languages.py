@@ -178,6 +178,11 @@ def named(name: str) -> str | None:
     return _BY_NAME.get(name.strip().casefold())
 
 
+def named_tags() -> tuple[str, ...]:
+    """Return the canonical tags of all languages with a name."""
+    return _NAMED
+
+
 def endonym(tag: str) -> str:
     """Return the name of the language in that language; the tag itself if there is none."""
     found = _match(tag, _NAMED)

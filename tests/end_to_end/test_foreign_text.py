@@ -97,11 +97,3 @@ async def kept(client: httpx.AsyncClient) -> None:
     answer = (await client.post("/v1/translate", json=body)).json()
     assert answer["translation"] == "Guten Morgen. Привет, как дела?"
     assert answer["flags"] == ["kept"]
-    page = {
-        "q": "<p>Good morning. <a>Русский</a>",
-        "source": "en",
-        "target": "de",
-        "format": "html",
-    }
-    answer = (await client.post("/translate", json=page)).json()
-    assert answer == {"translatedText": "<p>Guten Morgen. <a>Русский</a>"}

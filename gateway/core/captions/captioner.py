@@ -121,7 +121,7 @@ class Captioner:
         self._rules = rules
         self.length_ratios = LengthRatios(rules)
         """Lengths of translations, which rooms may share."""
-        self.instead: Instead = lambda text, lang: None
+        self.instead: Instead | None = None
         """Tells texts that are not in the language stated for them."""
         self._told: tuple[str, str, str | None] = ("", "", None)  # its last text, tag and answer
         self._utterances = utterances
@@ -462,5 +462,5 @@ class Captioner:
         text, lang, _ = self._told
         if (text, lang) != (utterance.text, utterance.lang):  # asked for one caption after another
             text, lang = utterance.text, utterance.lang
-            self._told = (text, lang, self.instead(text, lang))
+            self._told = (text, lang, self.instead(text, lang) if self.instead else None)
         return self._told[2]

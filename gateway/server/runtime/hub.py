@@ -365,8 +365,7 @@ class Hub:
     def inform(self, room: Room) -> None:
         """Tell a new room how long translations are, and how the service is."""
         room.captioner.length_ratios = self._length_ratios
-        if self.detect is not None:
-            room.captioner.instead = self.detect.instead
+        room.captioner.instead = self.detect and self.detect.instead
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
 

@@ -48,6 +48,9 @@ async def test_other_work_has_its_turn_between_two_texts_of_a_list() -> None:
             def rank(self, text: str) -> list[tuple[str, float]]:
                 return []
 
+            def instead(self, text: str, lang: str, /) -> str | None:
+                return None
+
         live.hub.detect = Noting()  # type: ignore[assignment]
         body = {"q": ["one " * 300] * 3, "target": "de"}
         asked = asyncio.create_task(client.post("/translate", json=body))
