@@ -25,7 +25,7 @@ TOOLS = ROOT.parent / "tools" / "caption_tools"
 
 ROWS: tuple[tuple[str, ...], ...] = (
     (".",),  # gateway/errors.py, job.py and limits.py
-    ("protocol", "text"),
+    ("background", "protocol", "text"),
     ("auth", "client", "outgoing"),
     ("core",),
     ("transcripts", "settings"),

@@ -24,6 +24,8 @@ CHUNK = 65_536
 """Bytes read at once; a lane that stalls holds at most twice as many."""
 LINGER_S = 1.0
 """Seconds for the read bytes to reach an end that does not read, after a FIN."""
+LOST = (OSError, RuntimeError)
+"""Errors of a connection that is reset or closed: uvloop raises `RuntimeError`."""
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER with no time at all: close sends RST (tcp(7), socket(7))."""
 
@@ -100,7 +102,7 @@ class Lane:
         self._free.set()
 
     async def pump(self) -> None:
-        """Pass everything on until the sender's end of file, and that too. Raises `OSError`."""
+        """Pass everything on until the sender's end of file, and that too. Raises `LOST`."""
         while data := await self._reader.read(CHUNK):
             if self.faults.delay:
                 await asyncio.sleep(self.faults.delay)
@@ -204,9 +206,9 @@ class Wire:
                 pump.cancel()
             failed = await asyncio.gather(*pumps, return_exceptions=True)
             # A reset of one end is handed on; an end of file was, by the pump.
-            self.cut(reset=any(isinstance(result, OSError) for result in failed))
+            self.cut(reset=any(isinstance(result, LOST) for result in failed))
         for result in failed:
-            if isinstance(result, Exception) and not isinstance(result, OSError):
+            if isinstance(result, Exception) and not isinstance(result, LOST):
                 raise result
 
 
@@ -287,7 +289,7 @@ class Proxy:
 def _end(writer: asyncio.StreamWriter, reset: bool) -> None:
     if reset:
         sock = writer.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # it is closed already
+        with contextlib.suppress(OSError, AttributeError):  # it is closed already
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
         writer.transport.abort()
     else:
@@ -296,7 +298,7 @@ def _end(writer: asyncio.StreamWriter, reset: bool) -> None:
 
 async def _gone(writer: asyncio.StreamWriter) -> None:
     """Wait until it is closed, with a limit: its peer may never read the rest."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*LOST):
         try:
             async with asyncio.timeout(LINGER_S):
                 await writer.wait_closed()

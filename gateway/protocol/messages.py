@@ -277,7 +277,8 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
 
 class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
     """The failure of a caption, and ``msg``, a sentence about it that quotes nobody. The reader is
-    shown the original, marked as such."""
+    shown the original, marked as such.
+    """
 
     id: Code
     rev: int

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.auth.origin import AllowedOrigins
+from gateway.background.tasks import keep_running, running
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError, redacted
@@ -50,7 +51,6 @@ from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.hub import Hub, TextOptions
 from gateway.server.runtime.language_detection import Detector
-from gateway.server.runtime.tasks import running
 from gateway.server.telemetry.start import start as start_telemetry
 from gateway.storage.base import Store
 
@@ -83,8 +83,6 @@ SECURITY = (
 UNCHECKED = frozenset(("/healthz", "/readyz", "/readyz/rooms"))
 """Paths without a check of ``Origin`` and ``Host``. Load balancers call the gateway by any name,
 and the answers are not private."""
-RESTART_S = 1.0
-"""Seconds until a background task that failed is started again."""
 HTTP_ROUTES = tuple(
     route
     for part in (api, libretranslate, deepl, openai, transcripts, tickets, sse, qr)
@@ -166,10 +164,10 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if hub.fleet is not None:
-            await hub.fleet.link.start()
         if authenticator.signer_is_random:
             await _share_signing_key(hub)
+        if hub.fleet is not None:
+            await hub.fleet.link.start()
 
         async def watch_keys() -> None:
             await authenticator.watch_keys(lambda: hub.review(authenticator.confirm))
@@ -180,6 +178,9 @@ def create_app(
             stack.push_async_callback(authenticator.aclose)
             if hub.fleet is not None:
                 stack.push_async_callback(hub.fleet.aclose)
+            # Without housekeeping nothing would time out, and without the watch over the key file a
+            # revoked key would stay valid. A restart keeps both; the gateway stays ready meanwhile,
+            # because captions do not need them.
             for work in (
                 # The model takes a second to load: the first text should not wait for it.
                 _load(detector),
@@ -226,24 +227,6 @@ def create_app(
     app.state.language_lists = {}
     app.state.base_url = None
     return app
-
-
-async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Run a background task until it returns or is cancelled. Log a failure and run the task again.
-
-    :param name: subject of the log line
-    """
-    # Without housekeeping nothing would time out, and without the watch over the key file a revoked
-    # key would stay valid. A restart keeps both; the gateway stays ready meanwhile, because
-    # captions do not need them.
-    while True:
-        try:
-            await work()
-            return
-        except Exception as exc:
-            bare = redacted(exc)
-            log.error("%s failed; it restarts in %g s", name, RESTART_S, exc_info=bare)
-        await asyncio.sleep(RESTART_S)
 
 
 async def _load(detector: Detector) -> None:
@@ -364,7 +347,7 @@ async def _share_signing_key(hub: Hub) -> None:
     """Sign with the key of the fleet or of the store, if there is one."""
     # Tokens of other gateways and from before a restart are then valid.
     if hub.fleet is not None:
-        await hub.fleet.share_key()
+        hub.fleet.link.key = hub.signer.key
     elif hub.store is not None:
         try:
             hub.signer.replace(await hub.store.key())

@@ -20,6 +20,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from gateway.background.tasks import failures as task_failures
 from gateway.engines.base.engine import Health
 from gateway.errors import ErrorCode
 from gateway.job import Priority
@@ -106,7 +107,7 @@ HELP = {
     "gateway_tickets_used": "Used tickets that are remembered until they expire.",
     "gateway_turned_away": "Sockets and requests that were refused, by the code of the error.",
     # Rooms that are shared with other gateways.
-    "gateway_fleet_connected": "1 while Redis answers, else 0.",
+    "gateway_fleet_connected": "1 while Redis answers and every part of the link works, else 0.",
     "gateway_fleet_rooms_owned": "Rooms that this gateway decides for all gateways.",
     "gateway_fleet_replicas": "Shared rooms with sockets in this gateway.",
     "gateway_fleet_queued": "Commands that wait for Redis or for its answer.",
@@ -114,9 +115,13 @@ HELP = {
         "Events that wait to be written to Redis, and that nobody was sent.",
     "gateway_fleet_dropped":
         "Drafts and deltas that were dropped because Redis was away or too slow.",
+    "gateway_fleet_malformed":
+        "Messages and values of Redis that could not be read, and were skipped.",
     # The store.
     "gateway_store_behind": "Events that are not written to the store yet.",
     "gateway_store_lost": "Events that could not be written to the store in time.",
+    # Background tasks.
+    "gateway_task_failures": "Background tasks that failed and were started again, by task.",
     # Garbage collections.
     "gateway_gc_pause_seconds": "CPU time of each pause for garbage collection.",
     "gateway_gc_pause_longest_seconds":
@@ -217,7 +222,7 @@ class Metrics:
 
         :param guards: outputs that a guard stopped, by guard and outcome
         """
-        for read in (partial(_hub, guards=guards), _engines, _tenants, _fleet, _speech):
+        for read in (partial(_hub, guards=guards), _engines, _tenants, _fleet, _tasks, _speech):
             self.registry.register(_AtScrape(partial(read, hub)))
 
     def add_authenticator(self, authenticator: Authenticator) -> None:
@@ -373,7 +378,17 @@ def _fleet(hub: Hub) -> Iterator[Metric]:
                 "gateway_fleet_unwritten": fleet.unwritten,
             }
         )
-        yield from _counters({"gateway_fleet_dropped": fleet.link.dropped})
+        yield from _counters(
+            {
+                "gateway_fleet_dropped": fleet.link.dropped,
+                "gateway_fleet_malformed": fleet.link.malformed,
+            }
+        )
+
+
+def _tasks(hub: Hub) -> Iterator[Metric]:
+    """Yield how often background tasks of this process have failed."""
+    yield _counter("gateway_task_failures", "task", task_failures.copy())
 
 
 def _engines(hub: Hub) -> Iterator[Metric]:

@@ -9,11 +9,12 @@ import pytest
 from starlette.applications import Starlette
 
 from gateway.auth.signing import Signer
+from gateway.background import tasks
+from gateway.background.tasks import keep_running
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
-from gateway.server import app as module
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.app import create_app, keep_running
+from gateway.server.app import create_app
 from gateway.server.runtime.language_detection import Detector
 
 KEY = Signer(b"k" * 32)
@@ -26,7 +27,7 @@ def served() -> Starlette:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RESTART_S", 0.0)
+    monkeypatch.setattr(tasks, "RESTART_S", 0.0)
 
 
 class Dying:
@@ -56,10 +57,10 @@ async def test_a_background_task_that_fails_is_logged_and_restarted(
         monkeypatch.setattr(app.state.authenticator, "watch_keys", dying)
     async with app.router.lifespan_context(app):
         await asyncio.wait_for(dying.restarted.wait(), 10)
-    (record,) = [r for r in caplog.records if r.name == "gateway.app"]
+    (record,) = [r for r in caplog.records if r.name == "gateway.background"]
     assert (record.levelno, record.getMessage()) == (
         logging.ERROR,
-        f"{name} failed; it restarts in 0 s",
+        f"{name} failed; it starts again",
     )
     assert record.exc_info is not None and record.exc_info[2] is not None, "with its traceback"
     assert "LookupError" in caplog.text

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.background.tasks import failures
 from gateway.core.session.quota import Account
 from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.engines.registry import build
@@ -56,6 +57,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     app.state.outputs.add((output,))
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
+    failures["housekeeping"] += 0
     hub.tenants.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)
     common: dict[str, Any] = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}

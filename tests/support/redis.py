@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import signal
 import subprocess
 import time
@@ -58,6 +59,12 @@ class RedisServer:
             errors="replace",  # the signing key is no text
         )
         return done.stdout.strip()
+
+    def at(self, port: int) -> RedisServer:
+        """Return the same server as it is reached through a proxy on another port."""
+        other = copy.copy(self)
+        other.url = f"redis://127.0.0.1:{port}/0"
+        return other
 
     def kill(self) -> None:
         """End the server at once."""

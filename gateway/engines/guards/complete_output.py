@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import re
 import unicodedata
+from collections import Counter
 from difflib import SequenceMatcher
 
 from gateway.engines.guards.patterns import (

@@ -2,40 +2,156 @@
 
 Owns: the client with its timeouts, connections that are opened again when they are lost, and the
 state that `/readyz` and ``degraded`` report. Must not know: what is written or read.
+
+Each part of the link has a connection of its own. The link works while all of them do, so a part
+that fails is seen, whatever it fails of.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from redis import exceptions
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from gateway.background.tasks import keep_running
+from gateway.errors import redacted
+from gateway.server.fleet.away import Away, translated
 from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
 
 log = logging.getLogger("gateway.fleet")
 
+T = TypeVar("T")
+Work = Callable[[PipelinedConnection], Coroutine[Any, Any, None]]
+
 RETRY_S: Final = 0.1
-"""Seconds between two attempts to reach Redis."""
-AWAY: Final = (exceptions.RedisError, OSError)
-"""Errors that a call of Redis raises if it is away, too slow or full."""
+"""Seconds between two attempts to reach Redis at first; they double up to `MOST_S`."""
+MOST_S: Final = 0.5
+"""Seconds between two attempts at most. The owner of a room has to be back within
+`gateway.server.fleet.lua_scripts.RETURN_MS`."""
+SETTLED_S: Final = 5.0
+"""Seconds after which a connection is not lost soon after its begin."""
+SHORT: Final = 3
+"""Connections in a row that were lost soon, after which the next one counts only after
+`SETTLED_S`: a gateway must not call itself ready again and again."""
 
 
-def reason(exc: BaseException) -> str:
-    """Return why a call has failed, without the texts that it carried."""
-    # Other exceptions may quote a command or an answer.
-    about_connection = isinstance(exc, exceptions.ConnectionError | OSError)
-    return f"{type(exc).__name__}: {exc}" if about_connection else type(exc).__name__
+class LinkPart:
+    """A part of the link: tasks on a connection of their own.
+
+    :param name: shown in logs and metrics
+    :param changed: called when ``working`` has changed, with the reason if it works no longer
+    """
+
+    def __init__(
+        self, name: str, redis: RedisConnection, changed: Callable[[Away | None], None]
+    ) -> None:
+        self.working = False
+        self._name = name
+        self._redis = redis
+        self._changed = changed
+        self._proved = False
+        self._begun = 0.0
+        self._tries = 0
+        self._short = 0  # connections in a row that worked and were lost soon
+        self._settling: asyncio.TimerHandle | None = None
+
+    async def run(self, *work: Work, lost: Callable[[], None] = lambda: None) -> None:
+        """Run tasks on a connection of their own, and on another one whatever they die of.
+
+        :param work: tasks that end only by raising, as a rule `Away`
+        :param lost: called after the tasks of a connection have ended
+        """
+        run = partial(self._run, work, lost)
+        await keep_running(self._name, run, expected=Away, pause=self._pause)
+
+    def works(self) -> None:
+        """Note that Redis has done on this connection what the part needs."""
+        if self._proved:
+            return
+        self._proved = True
+        if self._short < SHORT:
+            self._settled()
+        else:
+            loop = asyncio.get_running_loop()
+            self._settling = loop.call_at(self._begun + SETTLED_S, self._settled)
+
+    async def _run(self, work: tuple[Work, ...], lost: Callable[[], None]) -> None:
+        self._begun, self._proved = asyncio.get_running_loop().time(), False
+        try:
+            async with self._redis.pipelined() as connection:
+                await _first_end([one(connection) for one in work])
+        except Exception as exc:
+            self._fails(exc if isinstance(exc, Away) else Away(exc))
+            raise
+        finally:
+            if self._settling is not None:
+                self._settling.cancel()
+            lost()
+
+    def _settled(self) -> None:
+        self.working = True
+        self._changed(None)
+
+    def _fails(self, away: Away) -> None:
+        lived = asyncio.get_running_loop().time() - self._begun
+        long = lived >= SETTLED_S
+        self._tries = 0 if long else self._tries + 1
+        if long or self._proved:
+            self._short = 0 if long else self._short + 1
+        self.working = False
+        self._changed(away)
+
+    def _pause(self) -> float:
+        return min(MOST_S, RETRY_S * 2.0 ** min(self._tries - 1, 9))
+
+
+async def _first_end(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run tasks until one of them ends, end the others, and raise what it has died of."""
+    # A task group would not notice a task that returns or is cancelled by nobody.
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    faults = [task.exception() for task in ended if not task.cancelled()]
+    # A mistake of this code is more than a lost connection, which may be its consequence.
+    for fault in sorted(filter(None, faults), key=lambda fault: isinstance(fault, Away)):
+        raise fault
+    raise RuntimeError("a task of the link has ended without a fault")
+
+
+class Skipping:
+    """Blocks that skip what cannot be read. Their failures are counted and never raised."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: object
+    ) -> bool:
+        if not isinstance(exc, Exception):
+            return False
+        self.count += 1
+        if not self.count & (self.count - 1):  # the 1st, 2nd, 4th, 8th ...
+            line = "something in Redis cannot be read and is skipped (%d)"
+            log.error(line, self.count, exc_info=redacted(exc))
+        return True
 
 
 class RedisConnection:
-    """A client of Redis.
+    """A client of Redis, and the parts that use it.
 
     :param url: such as ``redis://localhost:6379/0``
     :param changed: called when Redis goes away and when it comes back
@@ -45,87 +161,78 @@ class RedisConnection:
         self.up = False
         self.foreign: str | None = None
         """Version of the messages of the other gateways, if it is not that of this gateway."""
-        self.closing = False
-        """True if no task is to go on. A task is cancelled as well, but the client sometimes turns
-        a cancellation into a `TimeoutError`."""
+        self.known = asyncio.Event()
+        """Set once it is known whether Redis can be used."""
+        self.skipping = Skipping()
+        """Block for what is read from Redis: one message must not stop all others."""
         # Without retries, because a silent reconnection would hide what was lost.
-        self.redis: Redis = Redis.from_url(
+        self._redis: Redis = Redis.from_url(
             url,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
+            protocol=2,  # of which all answers are lists
         )
+        self._parts: list[LinkPart] = []
         self._changed = changed
 
-    def works(self) -> None:
-        """Note that a call has succeeded."""
-        if not self.up and self.foreign is None:
-            self.up = True
-            log.info("Redis is there")
-            self._changed(True)
+    def part(self, name: str) -> LinkPart:
+        """Return a new part of the link, without which it does not work."""
+        part = LinkPart(name, self, self._update)
+        self._parts.append(part)
+        return part
 
-    def failed(self, exc: BaseException) -> None:
-        """Note that a call has failed."""
-        if self.up:
-            self.up = False
-            log.warning("Redis is away: %s", reason(exc))
-            self._changed(False)
+    async def run(self, call: Callable[[Redis], Awaitable[T]]) -> T:
+        """Return the result of a call that needs no connection of its own. Raises `Away`."""
+        with translated():
+            return await call(self._redis)
+
+    async def evaluate(self, script: str, keys: Sequence[str], *values: str | int) -> Any:
+        """Return the result of a script, see `gateway.server.fleet.lua_scripts`. Raises `Away`."""
+        redis: Any = self._redis  # its own type has texts only
+        return await self.run(lambda _: redis.eval(script, len(keys), *keys, *values))
 
     def joined(self, version: str, *, own: str) -> None:
-        """Note the version of the messages that the fleet uses, after a call has succeeded."""
-        if version == own:
-            self.foreign = None
-            self.works()
-        elif version != self.foreign:
-            self.foreign = version
+        """Note the version of the messages that the fleet uses."""
+        foreign = None if version == own else version
+        if foreign is not None and foreign != self.foreign:
             log.error(
                 "The gateways of this Redis exchange messages of version %s, and this one of "
                 "version %s. It serves no shared rooms until they have ended.",
                 version,
                 own,
             )
-            if self.up:
-                self.up = False
-                self._changed(False)
+        if foreign != self.foreign:
+            self.foreign = foreign
+            self._update(None)
+
+    def _update(self, away: Away | None) -> None:
+        """Note that the state of a part or the version has changed."""
+        up = self.foreign is None and all(part.working for part in self._parts)
+        if up or away is not None or self.foreign is not None:
+            if not self.known.is_set() and away is not None:
+                log.warning("Redis cannot be reached: %s", away)
+            self.known.set()
+        if up != self.up:
+            self.up = up
+            if up:
+                log.info("Redis is there")
+            elif away is not None:
+                log.warning("Redis is away: %s", away)
+            self._changed(up)
 
     @asynccontextmanager
     async def pipelined(self) -> AsyncGenerator[PipelinedConnection]:
-        """Return a connection of its own. Raises `AWAY`."""
-        pool: Any = self.redis.connection_pool  # `make_connection` has no types
+        """Return a connection of its own. Raises `Away`."""
+        pool: Any = self._redis.connection_pool  # `make_connection` has no types
         connection = pool.make_connection()
         try:
-            await connection.connect()
+            with translated():
+                await connection.connect()
             yield PipelinedConnection(connection)
         finally:
             await connection.disconnect(nowait=True)
 
-    async def keep(
-        self,
-        *work: Callable[[PipelinedConnection], Coroutine[Any, Any, None]],
-        lost: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Run tasks on a connection of their own, and on another one when it is lost.
-
-        :param work: tasks that end only by raising `AWAY`
-        :param lost: called after the tasks of a connection have ended
-        """
-        while not self.closing:
-            try:
-                async with self.pipelined() as connection, asyncio.TaskGroup() as tasks:
-                    for one in work:
-                        tasks.create_task(one(connection))
-            except AWAY as exc:
-                self.failed(exc)
-            except ExceptionGroup as faults:
-                away, others = faults.split(AWAY)
-                if others is not None:
-                    raise others.exceptions[0] from None
-                assert away is not None, "a group is not empty"
-                self.failed(away.exceptions[0])
-            finally:
-                lost()
-            await asyncio.sleep(RETRY_S)
-
     async def aclose(self) -> None:
         """Close all sockets."""
-        await self.redis.aclose()
+        await self._redis.aclose()

@@ -10,20 +10,24 @@ number, so a hole is seen, and filled from the log of the room.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from gateway.background.tasks import BackgroundTasks, keep_running
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
+from gateway.server.fleet.away import Away, translated
+from gateway.server.fleet.connection import MOST_S, RedisConnection
 from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
 from gateway.server.runtime.fleet_contract import Entry, RoomListener
-from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")
 
@@ -36,6 +40,9 @@ BEHIND: Final = 1_000
 """Volatile messages of this gateway that wait for a durable event. Further ones are dropped."""
 PAGE: Final = 500
 """Events of a log that are read at once."""
+HELD: Final = 5_000
+"""Messages of a room that wait while its log is read. Older ones are dropped; the log has those
+that are durable."""
 OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
 
@@ -50,7 +57,7 @@ class RoomFeed:
     owner: str | None = None
     seq: int = 0
     """Number of the last durable event that the listener was given."""
-    held: list[Message] | None = field(default_factory=list)
+    held: deque[Message] | None = field(default_factory=lambda: deque(maxlen=HELD))
     """Messages that came while the log is read; None if they are handled at once."""
     subscribed: asyncio.Future[None] | None = None
     """Done when Redis has confirmed the subscription; None afterwards."""
@@ -66,9 +73,10 @@ class RoomFeed:
         return self.held is not None
 
     def hold(self, messages: Iterable[Message]) -> None:
-        """Keep messages until the log has been read."""
-        if self.held is not None:
-            self.held += messages
+        """Keep these messages and all that follow until the log has been read."""
+        if self.held is None:
+            self.held = deque(maxlen=HELD)
+        self.held += messages
 
     def set_owner(self, gateway: str | None, fence: int) -> None:
         """Note the owner, and tell the listener of a new one."""
@@ -88,7 +96,7 @@ class Feeds:
     def __init__(self, connection: RedisConnection, on_broadcast: Callable[[bytes], None]) -> None:
         self.rooms: dict[str, RoomFeed] = {}
         self._connection = connection
-        self._redis = connection.redis
+        self._part = connection.part("the feeds of the link")
         self._on_broadcast = on_broadcast
         self._subscriptions: PipelinedConnection | None = None
         self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
@@ -102,17 +110,18 @@ class Feeds:
         room = self.rooms[name] = RoomFeed(name, listener)
         room.subscribed = asyncio.get_running_loop().create_future()
         try:
-            if self._connection.foreign is not None:
-                raise ConnectionError("not connected")
-            async with asyncio.timeout(TIMEOUT_S):
-                await self._connected().send([("SUBSCRIBE", lua_scripts.feed(name))])
-                await room.subscribed
+            with translated():
+                if self._connection.foreign is not None:
+                    raise ConnectionError("not connected")
+                async with asyncio.timeout(TIMEOUT_S):
+                    await self._connected().send([("SUBSCRIBE", lua_scripts.feed(name))])
+                    await room.subscribed
             entries = await self.read(name)
-            held = await self._redis.get(lua_scripts.lease(name))
-        except AWAY as exc:
+            held = await self._connection.run(lambda redis: redis.get(lua_scripts.lease(name)))
+        except Away as exc:
             self.rooms.pop(name, None)
             raise unreachable() from exc
-        room.owner, room.fence = lease(held)
+        room.owner, room.fence = self.owner(held)
         if entries:
             room.seq = entries[-1][0]
         await listener.begin(entries)
@@ -122,17 +131,15 @@ class Feeds:
         """Stop following a room."""
         self.rooms.pop(name, None)
         if self._subscriptions is not None:
-            try:
+            with contextlib.suppress(Away):  # the next connection does not subscribe to it
                 await self._connected().send([("UNSUBSCRIBE", lua_scripts.feed(name))])
-            except AWAY as exc:  # the next connection does not subscribe to it
-                self._connection.failed(exc)
 
     async def read(self, name: str, after: int = 0) -> list[Entry]:
-        """Return the durable events of any room after a number. Raises `AWAY`."""
+        """Return the durable events of any room after a number. Raises `Away`."""
         return [entry async for page in self._pages(name, after) for entry in page]
 
     async def fill(self, room: RoomFeed) -> None:
-        """Give the listener the events that the feed did not bring. Raises `AWAY`."""
+        """Give the listener the events that the feed did not bring. Raises `Away`."""
         async for page in self._pages(room.name, room.seq):
             for seq, payload in page:
                 if seq > room.seq:  # the feed goes on meanwhile
@@ -140,22 +147,23 @@ class Feeds:
                     room.listener.feed(payload)
 
     async def _pages(self, name: str, after: int) -> AsyncIterator[list[Entry]]:
-        """Read a log in pages, so that a long one does not stop the event loop. Raises `AWAY`."""
+        """Read a log in pages, so that a long one does not stop the event loop. Raises `Away`."""
         page: list[Entry] = [(after, b"")]
         while page:
-            found: Any = await self._redis.zrange(
-                lua_scripts.log(name),
-                f"({page[-1][0]}",
-                "+inf",
-                byscore=True,
-                withscores=True,
-                offset=0,
-                num=PAGE,
-            )
-            page = [(int(number), event) for event, number in found]
+            found = await self._connection.run(partial(_page, lua_scripts.log(name), page[-1][0]))
+            page = [(int(number), event) for event, number in found if math.isfinite(number)]
             yield page
-            if len(page) < PAGE:
+            if len(found) < PAGE:
                 return
+
+    def owner(self, value: bytes | None) -> tuple[str | None, int]:
+        """Return the gateway and the fence that the lease of a room names."""
+        if value is None:
+            return None, 0
+        with self._connection.skipping:
+            gateway, _, fence = value.decode().partition(" ")
+            return gateway, int(fence)
+        return None, 0
 
     def deliver_here(self, room: RoomFeed, after: int, message: object) -> bool:
         """Give the listener a volatile message of this gateway, which need not pass through Redis.
@@ -176,24 +184,25 @@ class Feeds:
 
     async def run(self) -> None:
         """Read what is published about the followed rooms, until cancelled."""
-        await self._connection.keep(self._listen, self._watch, lost=self._disconnected)
+        await self._part.run(self._listen, self._watch, lost=self._disconnected)
 
     async def _listen(self, connection: PipelinedConnection) -> None:
-        """Read messages while the connection lives. Raises `AWAY`."""
+        """Read messages while the connection lives. Raises `Away`."""
         feeds = map(lua_scripts.feed, self.rooms)
         await connection.send([("SUBSCRIBE", lua_scripts.EVERYBODY, *feeds)])
         for room in self.rooms.values():
-            room.held = room.held or []
+            room.hold(())
         self._subscriptions = connection
         while True:
             answer = await connection.read()
-            if isinstance(answer, Exception):
+            if isinstance(answer, Away):
                 raise answer
-            if isinstance(answer, list):
+            self._part.works()
+            with self._connection.skipping:
                 self._read(*answer)
 
     async def _watch(self, connection: PipelinedConnection) -> None:
-        """Raise `TimeoutError` if the connection is dead.
+        """Raise `Away` if the connection is dead.
 
         Nothing may be said in any room for a long time, so silence is answered with a ``PING``.
         """
@@ -201,7 +210,7 @@ class Feeds:
         while True:
             await connection.silence()
             if connection.received == pinged:
-                raise TimeoutError("no answer on the connection of the feeds")
+                raise Away(TimeoutError("no answer on the connection of the feeds"))
             pinged = connection.received
             connection.expect()
             await connection.send([("PING",)])
@@ -214,9 +223,9 @@ class Feeds:
         await self._reloads.aclose()
 
     def _connected(self) -> PipelinedConnection:
-        """Return the connection of the subscriptions. Raises `ConnectionError` if it is lost."""
+        """Return the connection of the subscriptions. Raises `Away` if it is lost."""
         if self._subscriptions is None:
-            raise ConnectionError("not connected")
+            raise Away(ConnectionError("not connected"))
         return self._subscriptions
 
     def _read(self, kind: bytes, channel: bytes, data: Any = None) -> None:
@@ -239,12 +248,15 @@ class Feeds:
                 self._deliver(room, unpack(data))
         elif kind == b"subscribe":
             if room.subscribed is None:  # the connection is new
-                self._reloads.start(self._reload(room))
+                self._begin_reload(room)
             elif not room.subscribed.done():
                 room.subscribed.set_result(None)
 
     def _deliver(self, room: RoomFeed, message: Message) -> None:
-        fence, seq, payload = message
+        with self._connection.skipping:
+            self._handle(room, *message)
+
+    def _handle(self, room: RoomFeed, fence: int, seq: int, payload: bytes) -> None:
         if seq > VOLATILE:  # the fence was checked when it was written
             if seq == room.seq + 1:
                 room.seq = seq
@@ -252,8 +264,8 @@ class Feeds:
                 while room.behind and room.behind[0][0] <= seq:
                     room.listener.own(room.behind.popleft()[1])
             elif seq > room.seq:
-                room.held = [message]
-                self._reloads.start(self._reload(room))
+                # The log has this message too, unless it was forged.
+                self._begin_reload(room)
         elif fence >= room.fence:  # an owner of before may not know yet that it is one no more
             if seq == OWNER:
                 room.set_owner(payload.decode() or None, fence)
@@ -261,33 +273,36 @@ class Feeds:
                 room.fence = fence
                 room.listener.feed(payload)
 
+    def _begin_reload(self, room: RoomFeed) -> None:
+        room.hold(())
+        reload = partial(self._reload, room)
+        name = "reading the log of a room"
+        self._reloads.start(keep_running(name, reload, expected=Away, pause=lambda: MOST_S))
+
     async def _reload(self, room: RoomFeed) -> None:
-        """Read what was missed, then go on with what was held back."""
-        while self.rooms.get(room.name) is room:
+        """Read what was missed, then go on with what was held back. Raises `Away`."""
+        if self.rooms.get(room.name) is room:
             before = len(room.held or ())
-            try:
-                await self.fill(room)
-            except AWAY as exc:
-                self._connection.failed(exc)
-                await asyncio.sleep(RETRY_S)
-            else:
-                # An event is in the log before it is published, unless Redis has lost it since.
-                held = enumerate(room.held or ())
-                room.held = [one for n, one in held if n >= before or one[1] <= room.seq]
-                room.behind.clear()
-                room.listener.gap()
-                self._hand_over(room)
-                return
+            await self.fill(room)
+            # An event is in the log before it is published, unless it was forged or Redis has lost
+            # it since.
+            held = enumerate(room.held or ())
+            kept = (one for n, one in held if n >= before or one[1] <= room.seq)
+            room.held = deque(kept, maxlen=HELD)
+            room.behind.clear()
+            room.listener.gap()
+            self._hand_over(room)
 
     def _hand_over(self, room: RoomFeed) -> None:
         """Deliver the messages that were held back, and go on with the feed."""
         if room.subscribed is not None:
             room.subscribed = None
             room.listener.owner(room.owner)
-        held, room.held = deque(room.held or ()), None
+        held, room.held = room.held or deque(), None
         while held and not room.reading:
             self._deliver(room, held.popleft())
-        room.hold(held)  # there was another hole
+        if held:  # there was another hole
+            room.hold(held)
 
 
 def unreachable() -> ClientFault:
@@ -305,15 +320,18 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(data: bytes) -> Message:
-    """Return the message of a feed."""
+    """Return the message of a feed. Raises `ValueError`, as `msgspec.MsgspecError` is."""
     fence, seq, payload = _decoder.decode(data)
-    # Lua makes no difference between text and bytes.
-    return fence, seq, payload.encode() if isinstance(payload, str) else payload
+    if isinstance(payload, str):  # Lua makes no difference between text and bytes
+        payload = payload.encode()
+    if not isinstance(payload, bytes):
+        raise ValueError("no bytes")
+    return fence, seq, payload
 
 
-def lease(value: Any) -> tuple[str | None, int]:
-    """Return the gateway and the fence that the lease of a room names."""
-    if value is None:
-        return None, 0
-    gateway, _, fence = value.decode().partition(" ")
-    return gateway, int(fence)
+async def _page(key: str, after: int, redis: Any) -> list[tuple[bytes, float]]:
+    """Return the next entries of a log, each with its number."""
+    found: list[tuple[bytes, float]] = await redis.zrange(
+        key, f"({after}", "+inf", byscore=True, withscores=True, offset=0, num=PAGE
+    )
+    return found

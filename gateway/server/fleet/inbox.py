@@ -6,14 +6,17 @@ say.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
-from gateway.server.fleet.pipelined_connection import TIMEOUT_S, Arguments
+from gateway.server.fleet.connection import RedisConnection
+from gateway.server.fleet.pipelined_connection import (
+    TIMEOUT_S,
+    Arguments,
+    PipelinedConnection,
+)
 
 log = logging.getLogger("gateway.fleet")
 
@@ -43,6 +46,7 @@ class Inbox:
     ) -> None:
         self._key = lua_scripts.inbox(id)
         self._connection = connection
+        self._part = connection.part("the inbox of the link")
         self._received = received
         self._gateway_lost = gateway_lost
         self._read_to: bytes | str = "0-0"
@@ -51,19 +55,22 @@ class Inbox:
 
     async def run(self) -> None:
         """Read the requests until cancelled."""
-        while not self._connection.closing:
-            try:
-                found: Any = await self._connection.redis.xread(
-                    {self._key: self._read_to}, count=PAGE, block=round(TIMEOUT_S * 500)
-                )
-            except AWAY as exc:
-                self._connection.failed(exc)
-                await asyncio.sleep(RETRY_S)
-                continue
-            for _, entries in found:
+        await self._part.run(self._listen)
+
+    async def _listen(self, connection: PipelinedConnection) -> None:
+        """Read requests while the connection lives. Raises `Away`."""
+        block = 0  # the first answer comes at once, and shows that the inbox can be read
+        while True:
+            wait = ("BLOCK", block) if block else ()
+            command = ("XREAD", "COUNT", PAGE, *wait, "STREAMS", self._key, self._read_to)
+            (found,) = await connection.execute([command])
+            self._part.works()
+            block = round(TIMEOUT_S * 500)
+            for _, entries in found or ():
                 for id, fields in entries:
                     self._read_to = id
-                    self._read(fields[b"f"].decode(), int(fields[b"n"]), fields[b"p"])
+                    with self._connection.skipping:
+                        self._read(fields)
 
     def add_to(self, commands: list[Arguments]) -> Callable[[list[Any]], None]:
         """Add the question for signs of life to commands; return a function for the answers.
@@ -82,7 +89,9 @@ class Inbox:
 
         return read
 
-    def _read(self, sender: str, number: int, payload: bytes) -> None:
+    def _read(self, fields: list[bytes]) -> None:
+        found = dict(zip(fields[::2], fields[1::2], strict=True))
+        sender, number, payload = found[b"f"].decode(), int(found[b"n"]), found[b"p"]
         if number > self._newest.get(sender, 0):  # else the sender had no answer, and repeats it
             self._newest[sender] = number
             self._received(payload)

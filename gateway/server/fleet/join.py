@@ -29,5 +29,6 @@ def join_fleet(hub: Hub, url: str) -> None:
         version=VERSION,
         keep=hub.limits.log,
         kept_s=hub.limits.room_s,
+        key_s=max(hub.limits.room_s, hub.limits.resume_s),
         listener=rooms,
     )

@@ -14,8 +14,9 @@ from itertools import chain
 from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RedisConnection
-from gateway.server.fleet.feeds import Feeds, RoomFeed, lease
+from gateway.server.fleet.away import Away
+from gateway.server.fleet.connection import RedisConnection
+from gateway.server.fleet.feeds import Feeds, RoomFeed
 from gateway.server.fleet.pipelined_connection import Arguments
 from gateway.server.runtime.fleet_contract import Entry
 
@@ -73,10 +74,10 @@ class Leases:
         lapsed: Callable[[], None],
     ) -> None:
         self.rooms: dict[str, OwnedRoom] = {}
+        self.kept_ms = kept_ms
         self._id = id
         self._connection = connection
         self._feeds = feeds
-        self._kept_ms = kept_ms
         self._lost = lost
         self._lapsed = lapsed
 
@@ -88,11 +89,12 @@ class Leases:
         while name not in self.rooms:
             room = self._feeds.rooms[name]
             try:
-                fence, last, wait = await self._take(
-                    room, room.fence, "" if room.seq else "unknown"
-                )
-            except AWAY as exc:
-                self._connection.failed(exc)
+                word = "" if room.seq else "unknown"
+                fence, last, wait = await self._take(room, room.fence, word)
+            except Away as exc:
+                with self._connection.skipping:
+                    if exc.damaged:
+                        raise
                 return False
             if fence:
                 owned = self.rooms[name] = OwnedRoom(name, fence, "")
@@ -106,20 +108,30 @@ class Leases:
     async def recover(self, owned: OwnedRoom) -> None:
         """Take a room again whose lease ran out, unless another gateway had it meanwhile.
 
-        Raises `AWAY`.
+        Raises `Away`.
         """
         room = self._feeds.rooms[owned.name]
-        fence, last, _ = await self._take(room, owned.fence, "again")
+        try:
+            fence, last, _ = await self._take(room, owned.fence, "again")
+        except Away as exc:
+            if not exc.damaged:
+                raise
+            fence = last = 0
+            with self._connection.skipping:
+                raise
         if fence:
             await self._own(owned, room, fence, last)
         else:
             self.lose(owned)
 
     def lose(self, room: OwnedRoom) -> None:
-        """Give up a room that another gateway owns. Its unwritten events were shown to nobody."""
+        """Give up a room that this gateway owns no longer, or whose data is damaged.
+
+        Its unwritten events were shown to nobody.
+        """
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
-            log.warning("a room was lost to another gateway", extra={"room": room.name})
+            log.warning("a room was lost", extra={"room": room.name})
             self._lost(room.name)
 
     def add_to(self, commands: list[Arguments]) -> Callable[[list[Any]], None]:
@@ -133,7 +145,7 @@ class Leases:
         if owned:
             keys = chain.from_iterable(room.keys for room, _ in owned)
             values = [value for _, value in owned]
-            times = (LEASE_MS, self._kept_ms)
+            times = (LEASE_MS, self.kept_ms)
             commands.append(("EVAL", lua_scripts.RENEW, 3 * len(owned), *keys, *times, *values))
         if others:
             commands.append(("MGET", *(lua_scripts.lease(room.name) for room in others)))
@@ -172,7 +184,7 @@ class Leases:
     def _seen(self, followed: RoomFeed, value: bytes | None) -> None:
         """Note the lease of a room that this gateway does not own."""
         if followed.name not in self.rooms and not followed.reading:
-            gateway, fence = lease(value)
+            gateway, fence = self._feeds.owner(value)
             if gateway is None or fence >= followed.fence:
                 followed.set_owner(gateway, fence)
 
@@ -180,15 +192,11 @@ class Leases:
         """Run `lua_scripts.ACQUIRE`; return what it does."""
         name = room.name
         keys = (lua_scripts.lease(name), lua_scripts.fence(name), lua_scripts.log(name))
-        found: Any = self._connection.redis.eval(
-            lua_scripts.ACQUIRE,
-            5,
-            *(*keys, lua_scripts.feed(name), lua_scripts.SINCE),
-            *(self._id, str(known), str(LEASE_MS), word, str(self._kept_ms)),
-            str(lua_scripts.RETURN_MS),
-        )
-        fence, last, wait = await found
+        channel, since = lua_scripts.feed(name), lua_scripts.SINCE
+        values = (self._id, known, LEASE_MS, word, self.kept_ms, lua_scripts.RETURN_MS)
+        take = self._connection.evaluate(lua_scripts.ACQUIRE, [*keys, channel, since], *values)
+        fence, last, wait = await take
         # The owner of before may have written more than this gateway was told.
         if fence and last > room.seq:
             await self._feeds.fill(room)
-        return fence, last, wait
+        return int(fence), int(last), int(wait)

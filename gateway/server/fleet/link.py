@@ -10,13 +10,18 @@ reader see it. So the log of a room has every event that was seen, whichever gat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Sequence
 from typing import Final
 
+from redis.asyncio import Redis
+
+from gateway.background.tasks import BackgroundTasks
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import AWAY, RedisConnection, reason
+from gateway.server.fleet.away import Away
+from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
@@ -27,12 +32,19 @@ from gateway.server.fleet.pipelined_connection import (
 )
 from gateway.server.fleet.writer import Writer
 from gateway.server.runtime.fleet_contract import Entry, LinkListener, RoomListener
-from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")
 
 TICK_S: Final = 0.2
 """Seconds between two renewals, and between two looks at the leases of others."""
+VERSION_MS: Final = 60_000
+"""Milliseconds that the version of a fleet outlives the last sign of life of its gateways: the
+longest time without Redis in which an incompatible gateway cannot take their place."""
+VACANT_TICKS: Final = 25
+"""Renewals in a row without any version after which an incompatible gateway begins a new fleet:
+5 s. Gateways that live write their version again within one."""
+KEY_BYTES: Final = 32
+"""Least length of a signing key."""
 
 
 class FleetLink:
@@ -42,6 +54,7 @@ class FleetLink:
     :param version: of the messages; gateways with another one are not joined
     :param keep: durable events that the log of a room keeps
     :param kept_s: seconds that everything about a room is kept after its last gateway has ended
+    :param key_s: seconds that the signing key is kept after the last gateway has ended
     :param listener: told what comes from the other gateways
     """
 
@@ -52,10 +65,16 @@ class FleetLink:
         version: str,
         keep: int,
         kept_s: float,
+        key_s: float,
         listener: LinkListener,
     ) -> None:
         self.id = secrets.token_hex(6)
+        self.key = b""
+        """Signing key that this gateway shares with the others; empty if it shares none."""
         self._version = version
+        self._key_ms = round(1000 * key_s)
+        self._joined = False  # this gateway was once part of the fleet
+        self._vacant = 0  # renewals in a row without any version
         self._connection = RedisConnection(url, listener.on_connection)
         self._feeds = Feeds(self._connection, listener.on_broadcast)
         self._writer = Writer(self.id, self._connection, keep=keep)
@@ -73,7 +92,9 @@ class FleetLink:
             received=listener.on_request,
             gateway_lost=listener.on_gateway_lost,
         )
+        self._part = self._connection.part("the leases of the link")
         self._on_request = listener.on_request
+        self._on_key = listener.on_key
         self._broadcast: bytes | None = None
         self._tasks = BackgroundTasks(log, "the link with the other gateways has failed")
 
@@ -84,14 +105,11 @@ class FleetLink:
 
     async def start(self) -> None:
         """Connect. If Redis is away, return all the same, and go on trying."""
-        renew = self._connection.keep(self._renew)
+        renew = self._part.run(self._renew)
         for work in (renew, self._writer.run(), self._feeds.run(), self._inbox.run()):
             self._tasks.start(work)
-        try:
-            async with self._connection.pipelined() as connection:
-                await self._tick(connection)
-        except AWAY as exc:
-            log.warning("Redis cannot be reached: %s", reason(exc))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._connection.known.wait(), TIMEOUT_S)
 
     async def aclose(self) -> None:
         """Give all rooms back, write what waits if Redis is there, and disconnect."""
@@ -102,32 +120,58 @@ class FleetLink:
                 await asyncio.wait_for(self._writer.drained(), TIMEOUT_S)
             except TimeoutError:
                 log.warning("%d commands were not written", self.queued)
-        self._connection.closing = True
         await self._tasks.aclose()
+        if self.connected:
+            values = (self._version, LEASE_MS)
+            with contextlib.suppress(Away):  # then the version ends a little later
+                await self._connection.evaluate(lua_scripts.LEAVE, [lua_scripts.VERSION], *values)
         await self._feeds.aclose()
         await self._connection.aclose()
 
     async def _renew(self, connection: PipelinedConnection) -> None:
-        """Renew the leases, and watch the others. Raises `AWAY`."""
+        """Renew the leases, and watch the others. Raises `Away`."""
         while True:
-            await asyncio.sleep(TICK_S)
             await self._tick(connection)
+            await asyncio.sleep(TICK_S)
 
     async def _tick(self, connection: PipelinedConnection) -> None:
-        keys = (lua_scripts.VERSION, lua_scripts.alive(self.id))
-        commands: list[Arguments] = [
-            ("EVAL", lua_scripts.JOIN, len(keys), *keys, self._version, LEASE_MS)
-        ]
+        commands = [self._join()]
         reads = [part.add_to(commands) for part in (self._inbox, self._leases)]
         news, self._broadcast = self._broadcast, None
         if news is not None:
             commands.append(("PUBLISH", lua_scripts.EVERYBODY, news))
         answers = await connection.execute(commands)
-        self._connection.joined(answers.pop(0).decode(), own=self._version)
+        version, key = answers.pop(0)
+        if not version:
+            self._vacant += 1
+            return
+        self._vacant = 0
+        self._connection.joined(version.decode(errors="replace"), own=self._version)
         if not self.compatible:
             return
+        self._joined = True
+        if self.key and key != self.key:
+            self._share(key)
         for read in reads:
             read(answers)
+        self._part.works()
+
+    def _join(self) -> Arguments:
+        """Return the command with which this gateway shows a sign of life."""
+        keys = (lua_scripts.VERSION, lua_scripts.alive(self.id), lua_scripts.SIGNING_KEY)
+        # Redis may have lost its data, and then the version is that of the gateways before.
+        begins = self._joined or self.compatible or self._vacant >= VACANT_TICKS
+        word = "begin" if begins else ""
+        values = (self._version, LEASE_MS, VERSION_MS, word, self.key, self._key_ms)
+        return ("EVAL", lua_scripts.JOIN, len(keys), *keys, *values)
+
+    def _share(self, key: bytes) -> None:
+        """Sign with the key of the fleet from now on."""
+        with self._connection.skipping:
+            if len(key) < KEY_BYTES:  # anybody could guess it
+                raise ValueError("a signing key that is too short")
+            self.key = key
+            self._on_key(key)
 
     # --- gauges ---------------------------------------------------------------------------------
 
@@ -156,6 +200,11 @@ class FleetLink:
         """Number of volatile messages that were dropped."""
         return self._writer.dropped
 
+    @property
+    def malformed(self) -> int:
+        """Number of messages and values of Redis that could not be read."""
+        return self._connection.skipping.count
+
     # --- rooms ----------------------------------------------------------------------------------
 
     async def follow(self, name: str, listener: RoomListener) -> None:
@@ -170,7 +219,7 @@ class FleetLink:
         """Return the durable events of any room after a number. Raises `ClientFault` (``busy``)."""
         try:
             return await self._feeds.read(name, after)
-        except AWAY as exc:
+        except Away as exc:
             raise unreachable() from exc
 
     def owner(self, name: str) -> str | None:
@@ -245,22 +294,10 @@ class FleetLink:
         self._broadcast = payload
 
     async def names(self) -> list[str]:
-        """Return the names of all rooms with a log. Raises `AWAY`."""
+        """Return the names of all rooms with a log. Raises `Away`."""
         pattern = lua_scripts.log("*")
-        redis = self._connection.redis
-        found = [key async for key in redis.scan_iter(match=pattern, count=1_000)]
-        return sorted(lua_scripts.room_of(key) for key in found)
 
-    async def key(self, own: bytes) -> bytes:
-        """Return the signing key of the fleet; ``own`` becomes it if there is none.
+        async def scan(redis: Redis) -> list[bytes]:
+            return [key async for key in redis.scan_iter(match=pattern, count=1_000)]
 
-        Raises `ClientFault` (``busy``).
-        """
-        redis = self._connection.redis
-        try:
-            await redis.set(lua_scripts.SIGNING_KEY, own, nx=True)
-            key = await redis.get(lua_scripts.SIGNING_KEY)
-        except AWAY as exc:
-            raise unreachable() from exc
-        assert isinstance(key, bytes)
-        return key
+        return sorted(map(lua_scripts.room_of, await self._connection.run(scan)))

@@ -11,6 +11,9 @@ milliseconds, so it also grows if Redis has lost the fences before.
 
 Scripts are sent as text each time. Redis caches them by their hash, and a restart of Redis needs no
 care.
+
+Every key has an end from its first write on, which is renewed while the key is in use. So gateways
+that are killed leave nothing behind.
 """
 
 from __future__ import annotations
@@ -68,20 +71,32 @@ SIGNING_KEY: Final = f"{PREFIX}:signing-key"
 """Key of the secret that signs resume tokens for all gateways."""
 
 VERSION: Final = f"{PREFIX}:version"
-"""Key of the version of the messages that the gateways use; it is gone when none of them lives."""
+"""Key of the version of the messages that the gateways use; it ends after the last of them."""
 
 JOIN: Final = """
-local version = redis.call('GET', KEYS[1]) or ARGV[1]
-if version == ARGV[1] then
-  redis.call('SET', KEYS[1], version, 'PX', ARGV[2])
-  redis.call('SET', KEYS[2], '', 'PX', ARGV[2])
-end
-return version
+local version = redis.call('GET', KEYS[1])
+if not version and ARGV[4] == '' then return {'', ''} end
+version = version or ARGV[1]
+if version ~= ARGV[1] then return {version, ''} end
+redis.call('SET', KEYS[1], version, 'PX', ARGV[3])
+redis.call('SET', KEYS[2], '', 'PX', ARGV[2])
+if ARGV[5] == '' then return {version, ''} end
+local key = redis.call('GET', KEYS[3]) or ARGV[5]
+redis.call('SET', KEYS[3], key, 'PX', ARGV[6])
+return {version, key}
 """
 """Show a sign of life, unless living gateways use another version of the messages.
 
-Keys: `VERSION`, sign of life. Arguments: version, milliseconds that both are kept. Returns the
-version of the fleet.
+Keys: `VERSION`, sign of life, `SIGNING_KEY`. Arguments: version, milliseconds to keep the sign of
+life, and the version; a word if this gateway may begin a fleet of its version; its signing key, if
+it shares one, and milliseconds to keep that. Returns the version and the signing key of the fleet.
+"""
+
+LEAVE: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+"""
+"""Let the version end soon, unless another gateway renews it. Key: `VERSION`. Arguments: version,
+milliseconds.
 """
 
 SINCE: Final = f"{PREFIX}:since"
@@ -140,21 +155,22 @@ if last[2] then
   if number >= tonumber(ARGV[2]) then return 'ok' end
   if number + 1 < tonumber(ARGV[2]) then return 'gone' end
 end
-for n = 6, #ARGV, 2 do
+for n = 7, #ARGV, 2 do
   if redis.call('ZREMRANGEBYSCORE', KEYS[2], ARGV[n], ARGV[n]) > 0 then
     redis.call('ZADD', KEYS[2], ARGV[n], ARGV[n + 1])
   end
 end
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - tonumber(ARGV[4]))
+redis.call('PEXPIRE', KEYS[2], ARGV[6])
 redis.call('PUBLISH', KEYS[3], ARGV[5])
 return 'ok'
 """
 """Write a durable event and publish it, if the room is still held with this fence.
 
 Keys: lease, log, feed. Arguments: value of the lease, number of the event, event, events to keep,
-message for the feed, then number and new content of each older event that this one changes. Returns
-``ok``; ``gone`` if nobody holds the room or the log has lost events;
+message for the feed, milliseconds to keep the log, then number and new content of each older event
+that this one changes. Returns ``ok``; ``gone`` if nobody holds the room or the log has lost events;
 ``other`` if another gateway holds the room. An event that is in the log already was written by an
 attempt whose answer was lost.
 """
@@ -162,7 +178,7 @@ attempt whose answer was lost.
 RENEW: Final = """
 local lost = {}
 for n = 1, #KEYS, 3 do
-  local held = redis.call('GET', KEYS[n])
+  local held = redis.pcall('GET', KEYS[n])
   if held == ARGV[2 + (n + 2) / 3] then
     redis.call('PEXPIRE', KEYS[n], ARGV[1])
     redis.call('PEXPIRE', KEYS[n + 1], ARGV[2])
@@ -191,12 +207,23 @@ return 1
 fence, ``end`` to delete the log as well.
 """
 
+SEND: Final = """
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'f', ARGV[3], 'n', ARGV[4], 'p', ARGV[5])
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+"""Write a request into an inbox, which ends by itself if its gateway has died.
+
+Key: inbox. Arguments: requests that it keeps, milliseconds to keep it, sender, number, request.
+"""
+
 FORGET: Final = """
+if redis.call('TYPE', KEYS[1]).ok ~= 'stream' then return redis.call('DEL', KEYS[1]) end
 redis.call('XTRIM', KEYS[1], 'MINID', ARGV[1])
 redis.call('XDEL', KEYS[1], ARGV[1])
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """
 """Delete the requests of an inbox that were read.
 
-Key: inbox. Arguments: id of the last request that was read, milliseconds to keep the others.
+Key: inbox. Arguments: id of the last request that was read, milliseconds to keep the others. A key
+that is no inbox is deleted.
 """

@@ -15,7 +15,9 @@ from typing import Any, Final, cast
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, ResponseError
+
+from gateway.server.fleet.away import Away, translated
 
 TIMEOUT_S: Final = 2.0
 """Seconds to wait for an answer of Redis. A slower Redis counts as away."""
@@ -50,20 +52,27 @@ class PipelinedConnection:
     async def send(self, commands: Iterable[Arguments]) -> None:
         """Send commands. Wait only while the buffers of the socket are full.
 
-        Raises `ConnectionError` if the connection is closed: redis-py alone would connect again,
-        and the answers of before would be missed.
+        Raises `Away`, also if the connection is closed: redis-py alone would connect again, and the
+        answers of before would be missed.
         """
         if not self.connected:
-            raise ConnectionError("not connected")
+            raise Away(ConnectionError("not connected"))
         data = b"".join(map(_pack, commands))
-        await self._connection.send_packed_command(data, check_health=False)
+        with translated():
+            await self._connection.send_packed_command(data, check_health=False)
 
     async def read(self) -> Any:
-        """Return the next answer or message. An error that Redis answers is returned as well."""
-        try:
-            answer = await self._connection.read_response(disable_decoding=True, push_request=True)
-        except ResponseError as exc:
-            answer = exc
+        """Return the next answer or message. Raises `Away`.
+
+        An error that Redis answers is returned, as an `Away` as well.
+        """
+        with translated():
+            try:
+                answer = await self._connection.read_response(
+                    disable_decoding=True, push_request=True
+                )
+            except ResponseError as exc:
+                answer = Away(exc)
         self.received += 1
         self._since = self._loop.time()
         return answer
@@ -82,13 +91,13 @@ class PipelinedConnection:
     async def execute(self, commands: Sequence[Arguments]) -> list[Any]:
         """Run commands, and return their answers.
 
-        Raises `ResponseError` if one of them is an error, and `TimeoutError`; then the connection
-        cannot be used any more.
+        Raises `Away`, also if one of them is an error.
         """
-        async with asyncio.timeout(TIMEOUT_S):
-            await self.send(commands)
-            answers = [await self.read() for _ in commands]
+        with translated():
+            async with asyncio.timeout(TIMEOUT_S):
+                await self.send(commands)
+                answers = [await self.read() for _ in commands]
         for answer in answers:
-            if isinstance(answer, Exception):
+            if isinstance(answer, Away):
                 raise answer
         return answers

@@ -25,8 +25,10 @@ from itertools import chain
 from typing import Any, Final, Literal
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import RETRY_S, RedisConnection
+from gateway.server.fleet.away import Away
+from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, pack
+from gateway.server.fleet.inbox import KEPT_MS
 from gateway.server.fleet.leases import Leases, OwnedRoom
 from gateway.server.fleet.pipelined_connection import Arguments, PipelinedConnection
 from gateway.server.runtime.fleet_contract import Entry
@@ -68,11 +70,11 @@ class Writer:
         self.leases: Leases
         self._id = id
         self._connection = connection
+        self._part = connection.part("the writer of the link")
         self._keep = keep
         self._queue: deque[Command] = deque()
         self._under_way: deque[Command] = deque()  # sent, without an answer
         self._again: list[Command] = []  # answered, and to be sent again
-        self._fault: Exception | None = None  # that Redis has answered to one of them
         self._recovering = False  # a room has lapsed, or Redis has lost events
         self._requests = 0
         self._awake = asyncio.Event()
@@ -120,7 +122,7 @@ class Writer:
 
     async def run(self) -> None:
         """Send the queue until cancelled."""
-        await self._connection.keep(self._write, self._read, self._watch, lost=self._disconnected)
+        await self._part.run(self._write, self._read, self._watch, lost=self._disconnected)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -130,23 +132,21 @@ class Writer:
         self._empty.clear()
 
     async def _write(self, connection: PipelinedConnection) -> None:
-        """Send what waits, as soon as it may be sent. Raises `AWAY`."""
+        """Send what waits, as soon as it may be sent. Raises `Away`."""
         self.recover()
         while True:
             await self._awake.wait()
             self._awake.clear()
-            if self._again or self._fault or self._recovering:
+            if self._again or self._recovering:
                 if self._under_way:
                     continue
                 self._queue.extendleft(reversed(self._again))
                 self._again.clear()
-                fault, self._fault = self._fault, None
-                if fault is not None:
-                    self._connection.failed(fault)
-                    await asyncio.sleep(RETRY_S)
                 if self._recovering:
                     await self._recover()
             batch = self._next()
+            if not batch and not len(self):
+                self._part.works()
             if batch:
                 if not self._under_way:
                     connection.expect()
@@ -169,26 +169,28 @@ class Writer:
         return batch
 
     async def _read(self, connection: PipelinedConnection) -> None:
-        """Read the answers. Raises `AWAY`."""
+        """Read the answers. Raises `Away`."""
         while True:
             answer = await connection.read()
+            if isinstance(answer, Away):
+                if not answer.damaged:
+                    raise answer  # from this command on, all is sent again
+                self._give_up(self._under_way[0], answer)
             command = self._under_way.popleft()
-            if isinstance(answer, Exception):
-                self._fault = answer
             if not self._done(command, answer):
                 self._again.append(command)
-            if self._queue or self._again or self._fault or self._recovering:
+            self._part.works()
+            if self._queue or self._again or self._recovering:
                 self._awake.set()
             elif not self._under_way:
-                self._connection.works()
                 self._empty.set()
 
     async def _watch(self, connection: PipelinedConnection) -> None:
-        """Raise `TimeoutError` if Redis does not answer."""
+        """Raise `Away` if Redis does not answer."""
         while True:
             await connection.silence()
             if self._under_way:
-                raise TimeoutError("no answer on the connection of the writer")
+                raise Away(TimeoutError("no answer on the connection of the writer"))
             connection.expect()
 
     def _disconnected(self) -> None:
@@ -197,12 +199,11 @@ class Writer:
         self._queue.extendleft(reversed(again))
         self._under_way.clear()
         self._again.clear()
-        self._fault = None
 
     async def _recover(self) -> None:
         """Take lapsed rooms again, and write first what Redis has lost of a room.
 
-        Raises `AWAY`. Nothing may be under way: a room that is held cannot be taken.
+        Raises `Away`. Nothing may be under way: a room that is held cannot be taken.
         """
         self._recovering = False
         for room in list(self.leases.rooms.values()):
@@ -220,14 +221,19 @@ class Writer:
                 self._queue.extendleft(reversed(again))
                 room.missing = ()
 
+    def _give_up(self, command: Command, away: Away) -> None:
+        """Give up the room of a command whose data in Redis is damaged; the others go on."""
+        if isinstance(command.target, OwnedRoom):
+            self.leases.lose(command.target)
+        with self._connection.skipping:
+            raise away
+
     def _packed(self, command: Command) -> Arguments:
         """Return a command for Redis, with the present fence of its room."""
         room = command.target
         if isinstance(room, str):
-            inbox, number = lua_scripts.inbox(room), command.seq
-            bound = ("MAXLEN", "~", INBOX)
-            fields = ("f", self._id, "n", number, "p", command.payload)
-            return ("XADD", inbox, *bound, "*", *fields)
+            request = (INBOX, KEPT_MS, self._id, command.seq, command.payload)
+            return ("EVAL", lua_scripts.SEND, 1, lua_scripts.inbox(room), *request)
         if command.kind == "publish":
             return ("PUBLISH", room.feed, pack((room.fence, VOLATILE, command.payload)))
         feed, (lease, _, stream) = room.feed, room.keys
@@ -236,23 +242,23 @@ class Writer:
             return ("EVAL", lua_scripts.RELEASE, 3, lease, feed, stream, *word)
         message = pack((room.fence, command.seq, command.payload))
         older: Iterable[int | bytes] = chain.from_iterable(command.changed)
-        entry = (command.seq, command.payload, self._keep, message, *older)
+        entry = (command.seq, command.payload, self._keep, message, self.leases.kept_ms, *older)
         return ("EVAL", lua_scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
 
     def _done(self, command: Command, result: Any) -> bool:
         """Tell whether a command need not be sent again.
 
-        :param result: the answer, or an error that is the answer; None if there is none
+        :param result: the answer; None if there is none
         """
         room = command.target
         if isinstance(room, str):
-            return result is not None and not isinstance(result, Exception)
+            return result is not None
         if self.leases.rooms.get(room.name) is not room:
             return True
         if command.kind == "publish":
             self.dropped += result is None
             return True
-        if result is None or isinstance(result, Exception):
+        if result is None:
             return False
         if command.kind == "release":
             del self.leases.rooms[room.name]

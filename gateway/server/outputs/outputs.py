@@ -15,12 +15,12 @@ from functools import partial
 import httpx2 as httpx
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from gateway.background.tasks import BackgroundTasks
 from gateway.core.room.room import Room
 from gateway.outgoing import http
 from gateway.protocol.messages import DURABLE, PRIVATE, ServerMessage
 from gateway.server.outputs.sender import OutputSender, SharedOutput
 from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.tasks import BackgroundTasks
 from gateway.settings.catalogue import OutputTable
 
 FLUSH_S = 5.0

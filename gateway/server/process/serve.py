@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gateway.background.tasks import running
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build as build_engine
 from gateway.errors import redacted
@@ -40,7 +41,6 @@ from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.recognition import RecognitionRunner
-from gateway.server.runtime.tasks import running
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store

@@ -53,11 +53,16 @@ class LinkListener(Protocol):
     def on_connection(self, up: bool) -> None:
         """Note that Redis went away or came back."""
 
+    def on_key(self, key: bytes) -> None:
+        """Sign with the key that all gateways share."""
+
 
 class Link(Protocol):
     """The link to the other gateways, see `gateway.server.fleet.link.FleetLink`."""
 
     id: str
+    key: bytes
+    """Signing key that this gateway shares with the others; empty if it shares none."""
 
     @property
     def connected(self) -> bool:
@@ -74,6 +79,10 @@ class Link(Protocol):
     @property
     def dropped(self) -> int:
         """Number of volatile messages that were dropped."""
+
+    @property
+    def malformed(self) -> int:
+        """Number of messages and values of Redis that could not be read."""
 
     async def start(self) -> None:
         """Connect, or go on trying."""
@@ -117,9 +126,3 @@ class Link(Protocol):
 
     def broadcast(self, payload: bytes) -> None:
         """Publish a message to all gateways. It may be lost."""
-
-    async def key(self, own: bytes) -> bytes:
-        """Return the signing key of all gateways; ``own`` becomes it if there is none.
-
-        Raises `ClientFault` (``busy``).
-        """

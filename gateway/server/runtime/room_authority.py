@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from gateway.background.tasks import BackgroundTasks
 from gateway.core.history.event_log import EventLog, LogEntry, StreamPosition
 from gateway.core.replication.authority import Authority
 from gateway.core.replication.messages import (
@@ -36,7 +37,6 @@ from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol.messages import Retracted
 from gateway.server.runtime.fleet_contract import Entry, Link
 from gateway.server.runtime.room_loading import RoomLocks
-from gateway.server.runtime.tasks import BackgroundTasks
 
 if TYPE_CHECKING:
     from gateway.server.runtime.hub import Hub
@@ -75,7 +75,6 @@ class FleetRooms:
         self._tasks = BackgroundTasks(log, "a room could not be taken")
         self._draining = False
         self._dropped = 0
-        self._shares_key = False
 
     def __repr__(self) -> str:
         return f"<FleetRooms: {len(self.authorities)} owned, {len(self.replicas)} followed>"
@@ -201,17 +200,10 @@ class FleetRooms:
             replica.reach(up, self._hub.now())
         if up:
             self._resume_feeds()
-            if self._shares_key:  # Redis was away at the start, or has lost its data
-                self._tasks.start(self.share_key())
 
-    async def share_key(self) -> None:
-        """Sign with the key of all gateways from now on; without Redis, as soon as it is there."""
-        self._shares_key = True
-        signer = self._hub.signer
-        try:
-            signer.replace(await self.link.key(signer.key))
-        except ClientFault:
-            log.warning("until Redis is there, tokens are valid on this gateway only")
+    def on_key(self, key: bytes) -> None:
+        """Sign with the key that all gateways share. Tokens of the key before stay valid."""
+        self._hub.signer.replace(key)
 
     # --- authorities ----------------------------------------------------------------------------
 

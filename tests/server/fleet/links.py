@@ -61,17 +61,22 @@ class Peer:
         self.lost_gateways: list[str] = []
         self.broadcasts: list[bytes] = []
         self.connections: list[bool] = []
+        self.keys: list[bytes] = []
         self.rooms: dict[str, Follower] = {}
         self.link = FleetLink(
             redis.url,
             version=version,
             keep=1_000,
             kept_s=3_600.0,
+            key_s=3_600.0,
             listener=self,
         )
 
     def on_request(self, payload: bytes) -> None:
         self.requests.append(payload)
+
+    def on_key(self, key: bytes) -> None:
+        self.keys.append(key)
 
     def on_lost(self, name: str) -> None:
         self.lost.append(name)
@@ -108,9 +113,10 @@ class Links:
     def __init__(self) -> None:
         self._peers: list[Peer] = []
 
-    async def join(self, redis: RedisServer, version: str = "1") -> Peer:
+    async def join(self, redis: RedisServer, version: str = "1", key: bytes = b"") -> Peer:
         """Start a gateway, and wait until it reads its feeds."""
         peer = Peer(redis, version)
+        peer.link.key = key
         self._peers.append(peer)
         await peer.link.start()
         await until(lambda: peer.link._feeds._subscriptions is not None)
@@ -118,7 +124,6 @@ class Links:
 
     async def kill(self, peer: Peer) -> None:
         """End a gateway without a word to Redis, as a signal 9 does."""
-        peer.link._connection.closing = True
         await peer.link._tasks.aclose()
         await peer.link._feeds.aclose()
         await peer.link._connection.aclose()

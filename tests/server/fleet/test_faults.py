@@ -10,9 +10,11 @@ import pytest
 from redis import Redis
 from redis.exceptions import InvalidResponse, ResponseError
 
+from benchmarks.soak.proxy import Proxy
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import RedisConnection, reason
+from gateway.server.fleet import link, lua_scripts
+from gateway.server.fleet.away import Away, reason
+from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Feeds, pack
 from tests.server.fleet.links import ROOM, Follower, Links, Peer
 from tests.support.live import until
@@ -272,7 +274,7 @@ class SilentConnection:
 async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no_answer() -> None:
     feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None), lambda payload: None)
     connection: Any = SilentConnection(answered=2)
-    with pytest.raises(TimeoutError, match="no answer"):
+    with pytest.raises(Away, match="no answer"):
         await feeds._watch(connection)
     assert connection.pings == 3
 
@@ -291,9 +293,13 @@ async def test_a_ping_is_answered_between_the_messages_of_a_feed(
     assert peer.connections == [True]
 
 
+@pytest.mark.parametrize("end", ["killed", "closed"])
 async def test_a_gateway_with_another_version_of_the_messages_waits_until_the_others_have_ended(
-    redis: RedisServer, links: Links
+    redis: RedisServer, links: Links, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
+    if end == "killed":  # else the last one tells that it leaves
+        monkeypatch.setattr(link, "VERSION_MS", 1_000)
+    monkeypatch.setattr(link, "VACANT_TICKS", 2)
     old = await links.join(redis)
     await old.follow()
     assert await old.link.acquire(ROOM)
@@ -304,9 +310,66 @@ async def test_a_gateway_with_another_version_of_the_messages_waits_until_the_ot
         await new.follow()
     assert (old.link.connected, old.link.compatible) == (True, True)
     await until(lambda: old.link.unwritten(ROOM) == 0)
-    await links.kill(old)
+    await (links.kill(old) if end == "killed" else old.link.aclose())
     await until(lambda: new.connections == [True])
     assert new.link.compatible
+
+
+@pytest.mark.parametrize("fault", ["a time without Redis", "FLUSHALL", "a new Redis"])
+async def test_an_incompatible_gateway_cannot_take_the_place_of_those_that_live(
+    redis: RedisServer, links: Links, fault: str
+) -> None:
+    async with Proxy("127.0.0.1", redis.port) as proxy:
+        old = await links.join(redis.at(proxy.port))
+        new = await links.join(redis, "2")
+        await until(lambda: not new.link.compatible)
+        if fault == "a time without Redis":
+            proxy.refuse = True
+            proxy.cut()
+            await until(lambda: redis.cli("EXISTS", lua_scripts.alive(old.link.id)) == "0")
+            proxy.refuse = False
+        elif fault == "FLUSHALL":
+            redis.cli("FLUSHALL")
+        else:
+            await redis.restart()
+        await until(lambda: redis.cli("EXISTS", lua_scripts.alive(old.link.id)) == "1")
+        assert redis.cli("GET", lua_scripts.VERSION) == "1"
+        await until(lambda: old.link.connected)
+        assert (old.link.compatible, new.link.compatible, new.connections) == (True, False, [])
+
+
+async def test_a_signing_key_is_there_again_after_redis_has_lost_it(
+    redis: RedisServer, links: Links
+) -> None:
+    one = await links.join(redis, key=b"1" * 32)
+    redis.cli("FLUSHALL")
+    await until(lambda: redis.cli("GET", lua_scripts.SIGNING_KEY) == "1" * 32)
+    redis.cli("SET", lua_scripts.SIGNING_KEY, "2" * 32)  # another gateway was faster
+    await until(lambda: one.keys == [b"2" * 32])
+    assert one.link.key == b"2" * 32
+    redis.cli("SET", lua_scripts.SIGNING_KEY, "")
+    await until(lambda: one.link.malformed > 0)
+    assert (one.link.key, one.link.connected) == (b"2" * 32, True)
+
+
+async def test_every_key_has_an_end_at_all_times(redis: RedisServer, links: Links) -> None:
+    owner, other = await links.join(redis, key=b"1" * 32), await links.join(redis)
+    await owner.follow()
+    await other.follow()
+    assert await owner.link.acquire(ROOM)
+    await owner.link._tasks.aclose()  # nothing is renewed any more
+    writer = asyncio.create_task(owner.link._writer.run())
+    owner.write(1, 2)
+    other.link.send(owner.link.id, b"a request")
+    other.link.send("a gateway that is gone", b"a request")
+    await until(lambda: owner.link.unwritten(ROOM) == 0 and not other.link.queued)
+    keys = redis.cli("KEYS", "*").split("\n")
+    inboxes = {lua_scripts.inbox(one) for one in (owner.link.id, "a gateway that is gone")}
+    assert {lua_scripts.log(ROOM), lua_scripts.SIGNING_KEY, lua_scripts.VERSION} <= set(keys)
+    assert inboxes <= set(keys)
+    assert [key for key in keys if redis.cli("PTTL", key) == "-1"] == []
+    writer.cancel()
+    await asyncio.wait([writer])
 
 
 async def test_a_gateway_that_meets_another_version_reports_it_until_that_is_gone(

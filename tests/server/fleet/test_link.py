@@ -162,9 +162,11 @@ async def test_a_gateway_that_sent_requests_and_died_is_reported(
 
 
 async def test_all_gateways_share_one_signing_key(redis: RedisServer, links: Links) -> None:
-    one, two = await links.join(redis), await links.join(redis)
-    assert await one.link.key(b"first") == b"first"
-    assert await two.link.key(b"second") == b"first"
+    one = await links.join(redis, key=b"1" * 32)
+    two = await links.join(redis, key=b"2" * 32)
+    await links.join(redis)
+    assert one.link.key == two.link.key == b"1" * 32
+    assert (one.keys, two.keys) == ([], [b"1" * 32])
 
 
 async def test_a_room_cannot_be_followed_while_redis_is_away(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from redis.exceptions import RedisError, ResponseError
 
-from gateway.server.fleet.connection import RedisConnection
+from gateway.background.tasks import failures, running
+from gateway.server.fleet.away import Away
+from gateway.server.fleet.connection import SHORT, RedisConnection
 from gateway.server.fleet.leases import OwnedRoom
 from gateway.server.fleet.pipelined_connection import PipelinedConnection
 from gateway.server.fleet.writer import Writer
 from tests.server.fleet.links import ROOM
+from tests.support.live import until
 from tests.support.redis import RedisServer
+
+SAID = "words of a meeting"
 
 
 def client(redis: RedisServer) -> RedisConnection:
@@ -26,12 +31,12 @@ async def test_answers_come_in_the_order_of_commands_and_errors_among_them(
         await connection.send([("SET", "schlüssel", "值"), ("INCR", "schlüssel")])
         await connection.send([("GET", "schlüssel"), ("MGET", "schlüssel", "none")])
         answers = [await connection.read() for _ in range(4)]
-        assert isinstance(answers[1], ResponseError)
+        assert isinstance(answers[1], Away)
         value = "值".encode()
         assert [answers[0], *answers[2:]] == [b"OK", value, [value, None]]
         assert connection.received == 4
         assert await connection.execute([("INCR", "n"), ("INCR", "n")]) == [1, 2]
-        with pytest.raises(ResponseError):
+        with pytest.raises(Away):
             await connection.execute([("INCR", "schlüssel"), ("PING",)])
 
 
@@ -40,27 +45,63 @@ async def test_a_connection_that_is_lost_is_not_opened_again_behind_its_user(
 ) -> None:
     async with client(redis).pipelined() as connection:
         redis.cli("CLIENT", "KILL", "TYPE", "normal")
-        with pytest.raises(RedisError):
+        with pytest.raises(Away):
             await connection.execute([("PING",)])
         assert not connection.connected
-        with pytest.raises(ConnectionError, match="not connected"):
+        with pytest.raises(Away, match="not connected"):
             await connection.send([("PING",)])
 
 
-async def test_a_task_that_fails_is_not_taken_for_a_redis_that_is_away(
-    redis: RedisServer,
+@pytest.mark.parametrize("end", ["fails", "returns", "is cancelled by nobody"])
+async def test_a_part_whose_task_ends_runs_again_on_another_connection(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture, end: str
 ) -> None:
-    lost: list[str] = []
+    states: list[bool] = []
+    made = RedisConnection(redis.url, states.append)
+    part = made.part("a part")
+    used: list[PipelinedConnection] = []
+    before = failures["a part"]
 
-    async def fail(connection: PipelinedConnection) -> None:
-        raise LookupError("a mistake")
+    async def work(connection: PipelinedConnection) -> None:
+        part.works()
+        used.append(connection)
+        if len(used) > 1:
+            await asyncio.Event().wait()
+        if end == "fails":
+            raise LookupError(SAID)
+        if end != "returns":
+            raise asyncio.CancelledError
 
     async def wait(connection: PipelinedConnection) -> None:
         await connection.read()
 
-    with pytest.raises(LookupError, match="a mistake"):
-        await client(redis).keep(wait, fail, lost=lambda: lost.append("lost"))
-    assert lost == ["lost"]
+    async with running(part.run(work, wait)):
+        await until(lambda: states == [True, False, True])
+    assert len(used) == 2 and not used[0].connected
+    assert failures["a part"] == before + 1
+    assert "a part failed; it starts again" in caplog.text
+    assert SAID not in caplog.text
+    await made.aclose()
+
+
+async def test_a_part_whose_connections_are_lost_soon_does_not_call_itself_ready_again_and_again(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.server.fleet.connection.MOST_S", 0.001)
+    states: list[bool] = []
+    made = RedisConnection(redis.url, states.append)
+    part, tries = made.part("a part"), 0
+
+    async def work(connection: PipelinedConnection) -> None:
+        nonlocal tries
+        tries += 1
+        part.works()
+        await connection.execute([("NONSENSE",)])
+
+    async with running(part.run(work)):
+        await until(lambda: tries >= 20)
+    assert states == SHORT * [True, False]
+    await made.aclose()
 
 
 async def test_the_writer_gives_a_connection_up_only_if_it_waits_for_an_answer(
@@ -80,6 +121,6 @@ async def test_the_writer_gives_a_connection_up_only_if_it_waits_for_an_answer(
             writer._under_way += writer._next()
 
     silent: Any = Silent()
-    with pytest.raises(TimeoutError, match="no answer"):
+    with pytest.raises(Away, match="no answer"):
         await writer._watch(silent)
     assert silences == [0, 1]

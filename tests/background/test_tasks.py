@@ -7,7 +7,9 @@ import logging
 
 import pytest
 
-from gateway.server.runtime.tasks import BackgroundTasks
+from gateway.background import tasks as module
+from gateway.background.tasks import BackgroundTasks, failures, keep_running, running
+from tests.support.live import until
 
 log = logging.getLogger("gateway.tests")
 
@@ -63,3 +65,36 @@ async def test_closing_cancels_the_tasks_and_logs_nothing(
     await asyncio.sleep(0)
     assert not len(tasks) and not caplog.records
     await tasks.aclose()
+
+
+@pytest.mark.parametrize("fault", [LookupError(TEXT), asyncio.CancelledError(TEXT)])
+async def test_work_that_dies_is_run_again_even_if_it_ends_as_cancelled_by_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: BaseException
+) -> None:
+    monkeypatch.setattr(module, "RESTART_S", 0.0)
+    runs: list[int] = []
+
+    async def work() -> None:
+        runs.append(1)
+        if len(runs) < 3:
+            raise fault
+
+    before = failures["some work"]
+    await keep_running("some work", work)
+    assert len(runs) == 3 and failures["some work"] == before + 2
+    assert "some work failed; it starts again" in caplog.text and TEXT not in caplog.text
+
+
+async def test_work_is_cancelled_although_a_library_turns_that_into_another_error() -> None:
+    entered: list[int] = []
+
+    async def work() -> None:
+        entered.append(1)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise TimeoutError from None
+
+    async with running(keep_running("some work", work, expected=TimeoutError)) as task:
+        await until(lambda: entered == [1])
+    assert task.cancelled() and entered == [1]
