@@ -289,3 +289,29 @@ def docstrings(module: ast.Module) -> Iterator[str]:
 def test_docstrings_of_attributes_are_found_beside_those_of_functions() -> None:
     source = 'A = 1\n"""What A is."""\n\n\ndef f():\n    """Return A."""\n    return A\n'
     assert list(docstrings(ast.parse(source))) == ["What A is.", "Return A."]
+
+
+STARTERS = {
+    "background.tasks",  # owns what goes on for as long as its owner lives
+    # Tasks that somebody awaits, in the same function or at the end of what they belong to.
+    *("cli.chat", "cli.listen", "cli.loadtest.child", "cli.loadtest.run", "cli.replay.play"),
+    *("cli.say", "cli.top.screen", "cli.tune.sweep", "client.reconnect", "engines.base.engine"),
+    *("engines.openai.sessions", "engines.recognition.openai.recogniser"),
+    *("engines.recognition.scripted", "engines.testing.contract", "engines.vllm.model"),
+    *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),
+    *("server.fleet.connection", "server.process.serve", "server.routes.api"),
+    *("server.routes.sse", "server.routes.transcripts", "server.routes.websocket"),
+    *("server.runtime.recognition", "server.runtime.room_loading", "server.vllm_plugin.plugin"),
+    *("storage.sqlite.file", "storage.sqlite.store"),
+}
+"""Modules that start tasks. A new one has to say who notices the death of its tasks."""
+
+
+def test_tasks_are_started_only_where_somebody_notices_their_death() -> None:
+    found = {
+        name
+        for name in MODULES
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
+    }
+    assert found == STARTERS

@@ -26,6 +26,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from gateway.background.tasks import keep_running
 from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
@@ -171,8 +172,8 @@ class Supervision(ServiceWrapper[S]):
             if not self.insist:
                 raise
             logger.warning("engine %s: %s Trying again.", self.name, fault)
-        self._task = asyncio.create_task(self._supervise(), name="supervisor")
-        self._task.add_done_callback(log_task_end)
+        supervising = keep_running("the supervisor of an engine", self._supervise)
+        self._task = asyncio.create_task(supervising, name="supervisor")
 
     def refusal(self) -> EngineFault | None:
         """Return the fault of a job that cannot begin now, None if the engine is ready."""
@@ -216,7 +217,7 @@ class Supervision(ServiceWrapper[S]):
         self._set_health(Health.CLOSED)
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait((self._task,))  # `log_task_end` logs its exception
+            await asyncio.wait((self._task,))
         await self._close(self.engine)
 
     def _note_output(self) -> None:
@@ -410,9 +411,3 @@ def probe_job(profile: Model) -> Job:
         if source != target and profile.supports(source, target)
     )
     return Job(id="probe", text=PROBE, source=source, target=target, priority=Priority.FINAL)
-
-
-def log_task_end(task: asyncio.Task[None]) -> None:
-    """Log the exception of the supervising task, which never ends by itself, unless cancelled."""
-    if not task.cancelled() and (fault := task.exception()) is not None:
-        logger.critical("the engine is no longer supervised", exc_info=fault)

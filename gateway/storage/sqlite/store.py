@@ -27,6 +27,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import aiosqlite
 
+from gateway.background.tasks import keep_running
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
@@ -156,7 +157,7 @@ class SqliteStore:
         except sqlite3.Error as exc:
             raise StoreFault(f"{self.path} cannot be used: {exc}.", advice(exc)) from exc
         self._sweep_at = self._clock() + self._sweep_s
-        self._task(self._write_forever())
+        self._task(keep_running("the writer of the store", self._write_forever))
 
     async def close(self) -> None:
         for name in list(self._pending.living):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 import pytest
 
+from gateway.background import tasks
 from gateway.engines.base.engine import Health
 from gateway.engines.profiles import Profile, load
 from gateway.engines.scripted import ScriptedEngine
@@ -35,6 +35,7 @@ from tests.engines.workshop import (
     sick,
     supervised,
 )
+from tests.support.live import until
 from tests.support.typed import current
 
 
@@ -369,15 +370,22 @@ async def test_closing_before_the_start_is_allowed() -> None:
     assert engine.health is Health.CLOSED
 
 
-async def test_a_fault_of_the_supervising_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_supervisor_that_fails_is_logged_and_supervises_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tasks, "RESTART_S", 0.0)
+    faults = [ValueError("a fault of the engine's own code")]
+
     class Odd(ScriptedEngine):
         @property
         def health(self) -> Health:
-            raise ValueError("a fault of the engine's own code")
+            if faults:
+                raise faults.pop()
+            return Health.READY
 
-    with caplog.at_level(logging.CRITICAL):
-        engine = supervised(Odd, Time())
-        await engine.start()
-        await settle()
-        await engine.aclose()
-    assert "no longer supervised" in caplog.text
+    engine = supervised(Odd, Time())
+    await engine.start()
+    await until(lambda: not faults and "the supervisor of an engine failed" in caplog.text)
+    assert engine._task is not None and not engine._task.done()
+    assert engine.refusal() is None
+    await engine.aclose()
