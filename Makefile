@@ -10,7 +10,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs docs-pages dist sbom fuzz search mutation soak cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -153,6 +153,10 @@ autobahn: $(TEST)
 # A soak test with a bad network and a gateway that is killed: 60 s, or ARGS="--seconds 600".
 soak: $(RUN)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+# The Redis of three gateways is reset, refused, delayed and emptied, in 20 runs: 20 minutes.
+outages: $(RUN)
+	$(BIN)/python -m benchmarks.soak.outages $(ARGS)
 
 # HAProxy, three gateways and Redis on this machine, and the demo meeting with readers on all three.
 # ARGS="--fault kill" kills the owner of the room, see benchmarks/fleet/__main__.py.

@@ -104,7 +104,7 @@ async def run(args: argparse.Namespace, folder: Path) -> int:
                 reader = Reader(f"reader {n}", room, langs, faults)
                 address = f"ws://127.0.0.1:{port}"
                 luck = Random(f"{args.seed}/{n}")
-                return VirtualUser(reader, "meeting", langs, tally, luck, address, role=role)
+                return VirtualUser(reader, "meeting", langs, tally, luck, [address], role=role)
 
             whole = come(0, LANGS, child.port)  # not through the proxy
             speaker = come(1, LANGS[:1], proxy.port, "speak")

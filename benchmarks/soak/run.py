@@ -213,7 +213,7 @@ class Soak:
             langs,
             self.tally,
             Random(f"{self.plan.seed}/{self._count}"),
-            address,
+            [address],
             role=role,
             view=view,
         )

@@ -97,7 +97,8 @@ class Saying:
 class VirtualUser:
     """A client of one room.
 
-    :param place: ``ws://host:port`` of the gateway, or of the proxy before it
+    :param places: ``ws://host:port`` of each gateway, or of the proxy before it; every connection
+        goes to any of them
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class VirtualUser:
         langs: Sequence[str],
         tally: Tally,
         chance: Random,
-        place: str,
+        places: Sequence[str],
         *,
         role: str = "view",
         view: str = "live",
@@ -118,12 +119,13 @@ class VirtualUser:
         self._query = {"room": room, "role": role, "from": "en", "to": ",".join(langs)}
         self._query |= {"view": view, "hb": "1"}  # a tick tells how far the room has come
         self._chance = chance
-        self._place = place
+        self._places = places
         self._token: str | None = None
         self._visits = 0
         self._socket: ClientConnection | None = None
         self._unheard: dict[str, Saying] = {}  # see `unheard`
         self._ending: dict[str, float] = {}  # when it was said to its end; as many again
+        self._ended_captions: set[tuple[str, str | None]] = set()
         self._attempts = 0  # to come back, however they ended
         self._moment: Callable[[], float] = asyncio.get_running_loop().time
 
@@ -183,7 +185,7 @@ class VirtualUser:
             query |= {"resume": self._token, "attempt": str(self._attempts)}
             query |= {"epoch": cursor[0], "seq": str(cursor[1])}
         async with connect(
-            f"{self._place}/v1/ws?{urlencode(query)}",
+            f"{self._chance.choice(self._places)}/v1/ws?{urlencode(query)}",
             compression=None,
             max_size=None,
             open_timeout=OPEN_S,
@@ -246,6 +248,10 @@ class VirtualUser:
             self.tally.events += 1
             lang = None if kind is Kind.SAID else frame.lang
             self.reader.hear(Event(frame.seq, lang, kind, frame.id, frame.text))
+            if kind is Kind.END:
+                self._ended_captions.add((frame.id, frame.lang))
+        if frame.type == "delta" and (frame.id, frame.lang) in self._ended_captions:
+            self.tally.unexpected["text of a caption after its end"] += 1
         if frame.type == "error":
             self._refused(frame)
         elif frame.type == "tick" and frame.seq is not None:
