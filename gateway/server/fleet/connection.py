@@ -53,10 +53,12 @@ class LinkPart:
         self, name: str, redis: RedisConnection, changed: Callable[[Away | None], None]
     ) -> None:
         self.working = False
+        self.proved = False
+        """True while the connection of now has done what the part needs. It counts as working at
+        once, or later if those before were lost soon."""
         self._name = name
         self._redis = redis
         self._changed = changed
-        self._proved = False
         self._begun = 0.0
         self._tries = 0
         self._short = 0  # connections in a row that worked and were lost soon
@@ -73,9 +75,9 @@ class LinkPart:
 
     def works(self) -> None:
         """Note that Redis has done on this connection what the part needs."""
-        if self._proved:
+        if self.proved:
             return
-        self._proved = True
+        self.proved = True
         if self._short < SHORT:
             self._settled()
         else:
@@ -83,7 +85,7 @@ class LinkPart:
             self._settling = loop.call_at(self._begun + SETTLED_S, self._settled)
 
     async def _run(self, work: tuple[Work, ...], lost: Callable[[], None]) -> None:
-        self._begun, self._proved = asyncio.get_running_loop().time(), False
+        self._begun, self.proved = asyncio.get_running_loop().time(), False
         try:
             async with self._redis.pipelined() as connection:
                 await _first_end([one(connection) for one in work])
@@ -103,9 +105,9 @@ class LinkPart:
         lived = asyncio.get_running_loop().time() - self._begun
         long = lived >= SETTLED_S
         self._tries = 0 if long else self._tries + 1
-        if long or self._proved:
+        if long or self.proved:
             self._short = 0 if long else self._short + 1
-        self.working = False
+        self.working = self.proved = False
         self._changed(away)
 
     def _pause(self) -> float:
@@ -122,11 +124,14 @@ async def _first_end(work: Sequence[Coroutine[Any, Any, None]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    faults = [task.exception() for task in ended if not task.cancelled()]
     # A mistake of this code is more than a lost connection, which may be its consequence.
-    for fault in sorted(filter(None, faults), key=lambda fault: isinstance(fault, Away)):
-        raise fault
-    raise RuntimeError("a task of the link has ended without a fault")
+    silent = RuntimeError("a task of the link has ended by itself")
+    faults = [silent if one.cancelled() else one.exception() or silent for one in ended]
+    faults.sort(key=lambda fault: isinstance(fault, Away))
+    try:
+        raise faults[0]
+    finally:
+        del tasks, task, ended, faults, silent  # each holds the fault, and that holds this frame
 
 
 class Skipping:

@@ -115,7 +115,7 @@ class FleetLink:
         """Give all rooms back, write what waits if Redis is there, and disconnect."""
         for name in list(self._leases.rooms):
             self.release(name)
-        if self.connected:
+        if self._writer.part.proved:
             try:
                 await asyncio.wait_for(self._writer.drained(), TIMEOUT_S)
             except TimeoutError:

@@ -70,7 +70,7 @@ class Writer:
         self.leases: Leases
         self._id = id
         self._connection = connection
-        self._part = connection.part("the writer of the link")
+        self.part = connection.part("the writer of the link")
         self._keep = keep
         self._queue: deque[Command] = deque()
         self._under_way: deque[Command] = deque()  # sent, without an answer
@@ -122,7 +122,7 @@ class Writer:
 
     async def run(self) -> None:
         """Send the queue until cancelled."""
-        await self._part.run(self._write, self._read, self._watch, lost=self._disconnected)
+        await self.part.run(self._write, self._read, self._watch, lost=self._disconnected)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Writer:
                     await self._recover()
             batch = self._next()
             if not batch and not len(self):
-                self._part.works()
+                self.part.works()
             if batch:
                 if not self._under_way:
                     connection.expect()
@@ -179,7 +179,7 @@ class Writer:
             command = self._under_way.popleft()
             if not self._done(command, answer):
                 self._again.append(command)
-            self._part.works()
+            self.part.works()
             if self._queue or self._again or self._recovering:
                 self._awake.set()
             elif not self._under_way:
