@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Self
 
 from benchmarks.ports import free_port
 
@@ -29,7 +30,7 @@ class RedisServer:
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> RedisServer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -58,7 +59,7 @@ class RedisServer:
         )
         return done.stdout.strip()
 
-    def at(self, port: int) -> RedisServer:
+    def at(self, port: int) -> Self:
         """Return the same server as it is reached through a proxy on another port."""
         other = copy.copy(self)
         other.url = f"redis://127.0.0.1:{port}/0"

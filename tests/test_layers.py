@@ -294,14 +294,14 @@ def test_docstrings_of_attributes_are_found_beside_those_of_functions() -> None:
 STARTERS = {
     "background.tasks",  # owns what goes on for as long as its owner lives
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
-    *("cli.chat", "cli.listen", "cli.loadtest.child", "cli.loadtest.run", "cli.replay.play"),
-    *("cli.say", "cli.top.screen", "cli.tune.sweep", "client.reconnect", "engines.base.engine"),
+    *("cli.chat", "cli.listen"),
+    *("cli.say", "client.reconnect", "engines.base.engine"),
     *("engines.openai.sessions", "engines.recognition.openai.recogniser"),
     *("engines.recognition.scripted", "engines.testing.contract", "engines.vllm.model"),
     *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),
     *("server.routes.sse", "server.routes.transcripts", "server.routes.websocket"),
-    *("server.runtime.recognition", "server.runtime.room_loading", "server.vllm_plugin.plugin"),
+    *("server.runtime.recognition", "server.runtime.room_loading"),
     *("storage.sqlite.file", "storage.sqlite.store"),
 }
 """Modules that start tasks. A new one has to say who notices the death of its tasks."""

@@ -24,9 +24,8 @@ class Away(Exception):
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(reason(cause))
-        self.damaged = isinstance(cause, exceptions.ResponseError) and str(cause).startswith(
-            DAMAGED
-        )
+        answer = isinstance(cause, exceptions.ResponseError)
+        self.damaged = answer and str(cause).startswith(DAMAGED)
         """True if the data of the room is damaged: another attempt would fail too."""
 
 

@@ -67,7 +67,9 @@ async def test_a_gateway_is_not_ready_and_does_not_flap_if_one_connection_fails_
 
 
 GARBAGE = [b"", b"\xff\xfe", b"garbage", b"\xc1", "词".encode("utf-16")]
-WRONG = [(1, 2), ("1", 2, b"3 x"), (1, 2, 3), (1, -1, b"\xff"), None, {"a": 1}, (1, 2, b"3", 4)]
+WRONG: list[object] = [
+    *((1, 2), ("1", 2, b"3 x"), (1, 2, 3), (10**15, -1, b"\xff"), None, {"a": 1}, (1, 2, b"3", 4)),
+]
 
 
 async def send(redis: RedisServer, *command: str | bytes | int) -> None:
