@@ -405,7 +405,10 @@ async def _get(gateway: Child, path: str) -> httpx2.Response | None:
 
 
 async def _ready(gateway: Child) -> bool:
-    answer = await _get(gateway, "/readyz")
+    """Tell whether a gateway says that it serves shared rooms."""
+    answer = await _get(gateway, "/readyz/rooms")
+    if answer is not None and answer.status_code == 404:  # a gateway with one readiness for all
+        answer = await _get(gateway, "/readyz")
     return answer is not None and answer.status_code == 200
 
 
