@@ -95,6 +95,7 @@ class Outages:
             speaking = [asyncio.create_task(self._speak(place)) for place in self._places]
             watching = asyncio.create_task(self._watch())
             try:
+                await self._all_heard()
                 await self._harm()
                 self._over.set()
                 await asyncio.gather(*speaking)
@@ -157,6 +158,15 @@ class Outages:
         )
         place.users[user] = asyncio.create_task(user.stay())
         return user
+
+    async def _all_heard(self) -> None:
+        """Wait until everybody has heard something: faults before that would show little."""
+        users = [user for place in self._places for user in place.users if not user.leaving]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_S):
+                for user in users:
+                    while not (user.reader.cursor or ("", 0))[1]:  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
 
     async def _speak(self, place: Place) -> None:
         """Say one growing utterance after the other until the end."""
@@ -339,10 +349,7 @@ class Outages:
             self._come(place, [(n + 1) % GATEWAYS], LANGS)
             speaker = self._come(place, [n], LANGS[:1], role="speak")
             await speaker.say(f"probe{n}-1", 1, "good morning", final=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(QUIET_S):
-                while not all(place.readers[0].cursor for place in self._places):  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+        await self._all_heard()
         await self._calm()
 
     async def _end(self) -> None:
