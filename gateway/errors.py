@@ -15,6 +15,7 @@ messages, sockets, engines. All modules raise and catch these exceptions; new co
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 
 
 class ErrorCode(enum.StrEnum):
@@ -240,11 +241,15 @@ def redacted(exc: BaseException) -> BaseException:
     arguments, and texts of meetings are private.
     """
     # A new type of the same name: the constructor of the original may need arguments.
-    kind = type(exc)
-    copy: BaseException = type(kind.__name__, (Exception,), {"__module__": kind.__module__})()
+    copy: BaseException = _without_message(type(exc).__name__, type(exc).__module__)()
     if exc.__cause__ is not None:
         copy.__cause__ = redacted(exc.__cause__)
     # `raise ... from None` hides the context from tracebacks, and so does the copy.
     elif exc.__context__ is not None and not exc.__suppress_context__:
         copy.__context__ = redacted(exc.__context__)
     return copy.with_traceback(exc.__traceback__)
+
+
+@lru_cache(maxsize=256)  # a type is a cycle: one for each fault would be garbage
+def _without_message(name: str, module: str) -> type[Exception]:
+    return type(name, (Exception,), {"__module__": module})

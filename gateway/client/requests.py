@@ -141,7 +141,10 @@ class RequestTracker:
             if lost is not None:
                 if lost.code == 1000:
                     raise StopAsyncIteration
-                raise lost
+                try:
+                    raise lost
+                finally:
+                    del lost  # it refers to this frame
             self._arrived.clear()
             await self._arrived.wait()
         self._taken.set()

@@ -197,10 +197,8 @@ class ScriptedEngine(ModelEngine):
         except EngineFault as fault:
             return fault
         except Exception as exc:
-            bare, ids = redacted(exc), log_ids(running.job)
-            logger.error(
-                "job %s failed in the engine's own code", ids["job"], exc_info=bare, extra=ids
-            )
+            ids, failed = log_ids(running.job), "job %s failed in the engine's own code"
+            logger.error(failed, ids["job"], exc_info=redacted(exc), extra=ids)
             return EngineFault(OWN_FAULT, ErrorCode.INTERNAL)
         return None
 
@@ -279,6 +277,6 @@ def failing(
         nonlocal left
         if n == at and left > 0 and when(job):
             left -= 1
-            raise error
+            raise error.with_traceback(None)
 
     return fault

@@ -130,8 +130,12 @@ def in_thread(
     limits: Limits | None = None,
     *,
     authenticator: Authenticator | None = None,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> Iterator[Live]:
-    """Serve as `running` does, for tests that are no coroutines."""
+    """Serve as `running` does, for tests that are no coroutines.
+
+    :param loop: returns the event loop; default: asyncio's own
+    """
     ready: Future[Live] = Future()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
@@ -147,12 +151,16 @@ def in_thread(
                 ready.set_exception(exc)
             raise
 
-    thread = threading.Thread(target=lambda: asyncio.run(main()), name="gateway")
+    def serve() -> None:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(main())
+
+    thread = threading.Thread(target=serve, name="gateway")
     thread.start()
     try:
         yield ready.result(timeout=20)
     finally:
-        for loop, done in stop:
-            loop.call_soon_threadsafe(done.set)
+        for running_loop, done in stop:
+            running_loop.call_soon_threadsafe(done.set)
         thread.join(timeout=20)
         assert not thread.is_alive(), "the gateway did not stop"

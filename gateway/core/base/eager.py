@@ -48,7 +48,10 @@ class _Remainder:
         """Raise a fault, such as a cancellation, where the coroutine waits."""
         if hasattr(self._steps, "throw"):
             return self._steps.throw(fault)
-        raise fault
+        try:
+            raise fault
+        finally:
+            del fault  # it refers to this frame
 
     def close(self) -> None:
         """Close the coroutine, if it is one."""

@@ -220,7 +220,7 @@ def readable(
         try:
             permissions.check_languages([tag])
         except ClientFault as fault:
-            denied = fault
+            denied = fault.with_traceback(None)  # it refers to this frame
         else:
             found[tag] = None
     return tuple(found), unsupported(unknown, model.targets) if unknown else denied

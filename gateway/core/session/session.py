@@ -176,7 +176,7 @@ class Session:
             try:
                 self._want(Want(langs=langs), now)
             except ClientFault as fault:
-                refused = fault
+                refused = fault.with_traceback(None)  # it refers to this frame
         self.member.welcomed = True
         self.reader.advance(now)
         if refused is not None:
@@ -393,7 +393,10 @@ class Session:
         if fault is None or langs:
             self.room.want(self.member, langs, want.view, now, most=want.backfill)
         if fault is not None:
-            raise fault
+            try:
+                raise fault
+            finally:
+                del fault  # it refers to this frame
 
     def _authenticate(self, auth: Auth, now: float) -> None:
         """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay.
@@ -468,11 +471,8 @@ class Session:
 
     def _may_speak(self, what: str) -> None:
         if self.member.role is Role.VIEW:
-            raise ClientFault(
-                ErrorCode.FORBIDDEN,
-                f"A socket with role=view only reads; it cannot {what}.",
-                "Connect with role=speak.",
-            )
+            why = f"A socket with role=view only reads; it cannot {what}."
+            raise ClientFault(ErrorCode.FORBIDDEN, why, "Connect with role=speak.")
 
     def _speakable(self, tag: str) -> str:
         """Return a language that can be spoken, normalised, or `AUTO`. Raises `ClientFault`."""

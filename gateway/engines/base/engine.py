@@ -412,13 +412,12 @@ class PullEngine(ModelEngine):
             raise
         except Exception as exc:
             # The message may quote the text, which is private.
-            bare, ids = redacted(exc), log_ids(pull.job)
-            logger.error(
-                "job %s failed in the engine's own code", ids["job"], exc_info=bare, extra=ids
-            )
+            ids, failed = log_ids(pull.job), "job %s failed in the engine's own code"
+            logger.error(failed, ids["job"], exc_info=redacted(exc), extra=ids)
             fault = EngineFault(OWN_FAULT, ErrorCode.INTERNAL)
         finally:
             pull.finish(fault)
+            del fault  # it refers to this frame
 
 
 class ServiceWrapper(Generic[S]):

@@ -356,8 +356,8 @@ class CTranslate2Engine(ModelEngine):
             else:
                 fault = EngineFault(f"CTranslate2 failed ({kind}).")
             # The fault does not quote the library, whose message may contain the text.
-            bare = redacted(exc)
-            logger.error("%s: a batch of %d. %s", self.name, len(batch), fault, exc_info=bare)
+            told = "%s: a batch of %d. %s"
+            logger.error(told, self.name, len(batch), fault, exc_info=redacted(exc))
         for stream in batch:
             stream.end(fault=fault)
 

@@ -240,7 +240,10 @@ class OpenAIEngine(PullEngine):
                     if reply.pieces:
                         yield reply.take_chunk()
                     if fault is not None:
-                        raise fault
+                        try:
+                            raise fault
+                        finally:
+                            del fault  # it refers to this frame
                     if reply.finished and drain.when() is None:
                         drain.reschedule(asyncio.get_running_loop().time() + DRAIN_TIMEOUT)
         if not reply.finished:

@@ -27,7 +27,10 @@ class SupervisedRecogniser(Supervision[Recogniser]):
     async def recognise(self, job: RecognitionJob) -> Recognised:
         refusal = self.refusal()
         if refusal is not None:
-            raise refusal
+            try:
+                raise refusal
+            finally:
+                del refusal  # it refers to this frame
         self.note_begin()
         recogniser = self.engine
         end: EngineFault | None = Aborted(job.id)  # if the task is cancelled
@@ -39,6 +42,7 @@ class SupervisedRecogniser(Supervision[Recogniser]):
             raise
         finally:
             self.note_end(recogniser, end)
+            del end  # it refers to this frame
         return result
 
     async def _work(self, engine: Recogniser) -> None:

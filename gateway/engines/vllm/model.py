@@ -195,8 +195,8 @@ class LoadedModel:
             else:
                 self._run_in_task(request, self._start_in_thread, job, prompt, request)
         except Exception as exc:
-            bare = redacted(exc)
-            logger.debug("no request could be made for job %s", job.id, exc_info=bare)
+            refused = "no request could be made for job %s"
+            logger.debug(refused, job.id, exc_info=redacted(exc))
             asyncio.get_running_loop().call_soon(request.on_failure, exc)
 
     def abort(self, request_id: str) -> None:
@@ -305,8 +305,8 @@ class LoadedModel:
             try:
                 await work(*args)
             except Exception as exc:
-                bare = redacted(exc)
-                logger.debug("vLLM failed the request %s", request.request_id, exc_info=bare)
+                failed = "vLLM failed the request %s"
+                logger.debug(failed, request.request_id, exc_info=redacted(exc))
                 request.on_failure(exc)
 
         self._start_task(run(), f"vllm {request.request_id}")

@@ -213,8 +213,8 @@ class OutputFeed:
                     decode = state.detokenizer.decode_next
                     tap.receiver.on_output("".join([decode(id) for id in spelt]), ids)
             except Exception as exc:  # a fault of one request must not end the output task
-                bare = redacted(exc)
-                logger.error("an output of vLLM could not be passed on", exc_info=bare)
+                lost = "an output of vLLM could not be passed on"
+                logger.error(lost, exc_info=redacted(exc))
                 if output.request_id in states:
                     self._processor._finish_request(state)
                     to_abort.append(output.request_id)

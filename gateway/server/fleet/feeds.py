@@ -196,7 +196,10 @@ class Feeds:
         while True:
             answer = await connection.read()
             if isinstance(answer, Away):
-                raise answer
+                try:
+                    raise answer
+                finally:
+                    del answer  # it refers to this frame
             self._part.works()
             with self._connection.skipping:
                 self._read(*answer)

@@ -99,5 +99,8 @@ class PipelinedConnection:
                 answers = [await self.read() for _ in commands]
         for answer in answers:
             if isinstance(answer, Away):
-                raise answer
+                try:
+                    raise answer
+                finally:
+                    del answer, answers  # it refers to this frame
         return answers

@@ -114,6 +114,7 @@ class GatewayProcess:
             fault = None if starting.cancelled() else starting.exception()
             if fault is not None and fault is not raised:
                 log.error("the engine failed while the gateway ended", exc_info=redacted(fault))
+            del raised  # it refers to this frame
 
     def _announce(self) -> None:
         if self.collector is not None:

@@ -155,7 +155,10 @@ class EventStreamResponse(StreamingResponse):
         try:
             # Close the generator now: the garbage collector would do so at any later time.
             async with aclosing(self._events):
-                await super().__call__(scope, receive, send)
+                # Not Starlette's own: if the client has gone, its task group leaves a cycle.
+                await while_connected(Request(scope, receive), [self.stream_response(send)])
+        except ClientFault as fault:
+            log.debug("the end of a stream was not sent: %s", fault)
         finally:
             # The session ends with the answer, even if the answer is never begun.
             self._shot.close()

@@ -392,4 +392,7 @@ class OneShot:
                 self._events.append((at, event))
         # Raised after the loop, so that no event behind the error is lost.
         if refused is not None:
-            raise refused
+            try:
+                raise refused
+            finally:
+                del refused  # it refers to this frame

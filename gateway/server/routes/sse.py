@@ -107,8 +107,10 @@ class RoomEventStream:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 # A server raises OSError in ``send`` if the client has gone.
                 if isinstance(result, Exception) and not isinstance(result, OSError):
-                    ids, bare = session_ids(self._session), redacted(result)
-                    log.error("%s ended by a fault", ids["session"], exc_info=bare, extra=ids)
+                    ids, ended = session_ids(self._session), "%s ended by a fault"
+                    log.error(ended, ids["session"], exc_info=redacted(result), extra=ids)
+            # The exception of the task refers to its frame, and so to this object.
+            self._writing = None
 
     def _on_outbox(self) -> None:
         if self._session.outbox.closing is CloseCode.TOO_SLOW and self._writing is not None:

@@ -206,6 +206,8 @@ class Connection:
                 self._writing.remove_done_callback(self._on_written)
                 self._writing.cancel()
                 await asyncio.gather(self._writing, return_exceptions=True)
+                # The exception of the task refers to its frame, and so to this object.
+                self._writing = None
         code = outbox.closing or code
         if code is not None:
             await _close(self._send, code, outbox.reason)
@@ -246,8 +248,8 @@ class Connection:
             # A cancellation comes from the future that ``send`` waited for. It must not reach the
             # caller, which is an engine that reports text for all readers.
             if not isinstance(fault, DISCONNECTED):
-                bare = redacted(fault)
-                log.error(UNWRITABLE, self._session.id, exc_info=bare, extra=self._ids)
+                ids = self._ids
+                log.error(UNWRITABLE, self._session.id, exc_info=redacted(fault), extra=ids)
             self._on_broken(fault)
         else:
             if rest is not None:
@@ -302,8 +304,8 @@ class Connection:
             self._write_waiting()  # there may be more, or a reason to close
             return
         if not isinstance(fault, DISCONNECTED):
-            bare = redacted(fault)
-            log.error(UNWRITABLE, self._session.id, exc_info=bare, extra=self._ids)
+            ids = self._ids
+            log.error(UNWRITABLE, self._session.id, exc_info=redacted(fault), extra=ids)
         self._on_broken(fault)
 
     def _on_broken(self, fault: BaseException) -> None:

@@ -401,6 +401,8 @@ class Hub:
         room.end()
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
+            if (alarm := self._alarms.pop(room.name, None)) is not None:
+                alarm.cancel()  # it would keep the room until it rings
             self.load.vacate(room.name)
             self.engine.forget_room(room.name)
             if self.store is not None:
@@ -447,8 +449,8 @@ class Hub:
             try:
                 self.sweep()
             except Exception as exc:
-                bare = redacted(exc)
-                log.error("housekeeping failed; next try in %g s", HOUSEKEEPING_S, exc_info=bare)
+                again = "housekeeping failed; next try in %g s"
+                log.error(again, HOUSEKEEPING_S, exc_info=redacted(exc))
 
     def sweep(self) -> None:
         """Fail jobs that waited too long, end rooms that stayed empty, close expired sockets."""

@@ -135,11 +135,10 @@ class JobSink:
             if jobs.scheduler.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:
-            bare = redacted(exc)
             log.error(
                 "job %s failed by a fault of the gateway",
                 self.job.id,
-                exc_info=bare,
+                exc_info=redacted(exc),
                 extra=self.ids,
             )
             self.fail(ErrorCode.INTERNAL)
@@ -158,8 +157,8 @@ class JobSink:
             else:
                 self.room.captioner.failed(job_id, code, now)
         except Exception as exc:
-            bare = redacted(exc)
-            log.error("the end of job %s broke the room", job_id, exc_info=bare, extra=self.ids)
+            ended = "the end of job %s broke the room"
+            log.error(ended, job_id, exc_info=redacted(exc), extra=self.ids)
         jobs.scheduler.done(job_id)
         jobs.act()
 
@@ -227,8 +226,8 @@ class JobRunner:
         try:
             self.engine.submit(job, run)
         except Exception as exc:
-            bare = redacted(exc)
-            log.error("the engine did not take job %s", job.id, exc_info=bare, extra=run.ids)
+            refused = "the engine did not take job %s"
+            log.error(refused, job.id, exc_info=redacted(exc), extra=run.ids)
             run.fail(ErrorCode.INTERNAL)
 
     def end_overdue(self) -> None:

@@ -176,7 +176,6 @@ class RecognitionRunner:
             worker.answered(job, None)
         except Exception as exc:
             self.jobs[ErrorCode.INTERNAL.value] += 1
-            # Not kept in a variable: its traceback refers to this frame.
             extra = {"room": job.room}
             log.error("recognition %s failed", job.id, exc_info=redacted(exc), extra=extra)
             worker.answered(job, None)

@@ -52,6 +52,10 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
+def _nothing() -> None:
+    pass
+
+
 def not_counted(peer: str | None) -> str | None:
     """Return None: no connection is counted under an address."""
     return None
@@ -100,7 +104,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._uncount_address()
         self._stop_waiting()
         self._stop_unread_timer()
+        self._unset_keepalive_if_required()  # uvicorn does only if the client closed properly
         super().connection_lost(exc)
+        # Requests that were never begun refer to this object, and it to them.
+        while self.pipeline:
+            cycle, _ = self.pipeline.pop()
+            cycle.on_response = _nothing
 
     def data_received(self, data: bytes) -> None:
         if self._refused:

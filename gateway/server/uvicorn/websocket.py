@@ -230,11 +230,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self._reset_timer is not None:
             self._reset_timer.cancel()
             self._reset_timer = None
+        # These would be cycles of references for the garbage collector: the scope refers to this
+        # object, and so do the frames of websockets' generator and of the exceptions that it keeps.
         if self.handshake_initiated and self.response.status_code == 101:
-            # These would be two cycles of references for the garbage collector: the scope refers
-            # to this object, and so does the frame of websockets' generator.
             self.scope["extensions"].pop(WRITER, None)
-            self.conn.parser.close()
+        self.conn.parser.close()
+        kept: BaseException | None
+        for kept in (self.conn.parser_exc, self.conn.handshake_exc):
+            while kept is not None:
+                kept.__traceback__ = None
+                kept = kept.__context__
 
     def start_keepalive(self) -> None:
         # The handshake is over. websockets and uvicorn would keep its headers, some 4 KB, for as

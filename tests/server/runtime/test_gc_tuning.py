@@ -74,6 +74,22 @@ async def test_a_cycle_that_becomes_garbage_after_it_settled_is_freed_when_idle(
         assert sum(collector.pauses) > 0 and collector.longest == 0
 
 
+async def test_settled_garbage_is_freed_although_somebody_is_there_before_it_doubles_all_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gc_tuning, "THAW_S", 0.01)
+    with collecting(idle=False) as collector:
+        collector.thaw()
+        node: Node | None = Node()
+        gone = weakref.ref(node)
+        kept = await survive(collector)
+        node = None
+        kept += await survive(collector)
+        assert gone() is not None
+        monkeypatch.setattr(gc_tuning, "GROWTH", 1.0)
+        await until(lambda: gone() is None)
+
+
 async def test_pauses_are_counted_by_their_length() -> None:
     times = iter((0.0, 0.001, 1.0, 1.0025, 2.0, 3.0))
 

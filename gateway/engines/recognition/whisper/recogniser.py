@@ -75,6 +75,6 @@ class WhisperRecogniser(BaseRecogniser):
         except EngineFault:
             raise
         except Exception as exc:
-            bare, ids = redacted(exc), log_ids(job)
-            logger.error("recognition job %s failed", job.id, exc_info=bare, extra=ids)
+            ids, failed = log_ids(job), "recognition job %s failed"
+            logger.error(failed, job.id, exc_info=redacted(exc), extra=ids)
             raise EngineFault("The recogniser failed.", ErrorCode.INTERNAL) from None

@@ -1,0 +1,1 @@
+"""Kinds of connections, each with one kind of end."""

@@ -1,0 +1,99 @@
+"""Every kind of connection, ended in every way, is freed by its reference counts.
+
+The collector is off, so that what it would have to free is still there when it is asked. A new
+route or close code fails a test until its connections are in the table. The loop is uvloop, which
+the gateway uses wherever it runs: each connection of asyncio leaves a cycle of its transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import uvloop
+
+from gateway.auth.api_keys import ApiKey, Keyring, create_key
+from gateway.auth.origin import AllowedHosts
+from gateway.auth.permissions import Role
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.server.access.authenticator import Authenticator
+from tests.end_to_end.connections import event_streams, requests, sockets
+from tests.end_to_end.connections.kinds import DEADLINE_S, KINDS, LIMITS, Gateway, Run
+from tests.support.hearing import hearing
+from tests.support.live import in_thread
+
+TABLES = (sockets, event_streams, requests)
+"""Modules with the rows of `KINDS`: a row is there once its module is imported."""
+ROUNDS = 3
+"""Connections of each kind. What happens once, such as an import, is no part of them."""
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    named = {"speaker": Role.MODERATE, "viewer": Role.VIEW}
+    made = [
+        create_key(ApiKey(id=f"{n:08x}", name=name, hash="0" * 64, role=role), "ab" * 32)
+        for n, (name, role) in enumerate(named.items())
+    ]
+    ring = Keyring.read("".join(entry for _, entry in made))
+    access = Authenticator(LIMITS, keyring=ring, hosts=AllowedHosts(["x"]))
+    engine = ScriptedEngine()
+    with in_thread(engine, LIMITS, authenticator=access, loop=uvloop.new_event_loop) as live:
+        stack = contextlib.AsyncExitStack()
+
+        async def listen() -> None:
+            await stack.enter_async_context(hearing(live))
+
+        asyncio.run_coroutine_threadsafe(listen(), live.loop).result(DEADLINE_S)
+        yield Gateway(live, engine, made[0][0], made[1][0])
+        asyncio.run_coroutine_threadsafe(stack.aclose(), live.loop).result(DEADLINE_S)
+
+
+def left(gateway: Gateway, run: Run) -> tuple[float, Counter[str]]:
+    """Return the objects that one connection leaves to the collector, and some of their types."""
+    gc.collect()
+    gc.disable()
+    try:
+        run(gateway)
+        gateway.settle()
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        for _ in range(ROUNDS):
+            run(gateway)
+        gateway.settle()
+        count = gc.collect()
+        return count / ROUNDS, Counter(type(one).__name__ for one in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+        gc.collect()
+
+
+NOT_YET = {"a_microphone", "a_realtime_microphone", "realtime_aborted"}
+"""Kinds with a cycle that is known: of a stream of audio and its worker."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.xfail(strict=True)] * (n in NOT_YET)) for n in KINDS],
+)
+def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
+    gateway: Gateway, name: str
+) -> None:
+    count, types = left(gateway, KINDS[name].run)
+    assert count < 1, types.most_common(12)
+
+
+def test_every_route_is_in_the_table(gateway: Gateway) -> None:
+    assert {row.route for row in KINDS.values()} == gateway.routes
+
+
+def test_every_close_code_is_in_the_table() -> None:
+    seen = {code for row in KINDS.values() for code in row.codes}
+    assert seen == set(CloseCode) - {CloseCode.GOAWAY}, "that one ends the gateway"
