@@ -46,6 +46,7 @@ class DatabaseFile:
         self.commits = 0  # number of transactions, by which a busy file differs from one that hangs
         self._migrations = migrations
         self._db: aiosqlite.Connection | None = None
+        self._opened: tuple[int, int] | None = None  # device and number of the file
 
     async def open(self) -> None:
         """Open the file, or create it. Files of other programs are not changed.
@@ -58,6 +59,7 @@ class DatabaseFile:
             )
         await asyncio.to_thread(self._create)
         self._db = await aiosqlite.connect(self.path, isolation_level=None, timeout=BUSY_S)
+        self._opened = await asyncio.to_thread(self._place)
         await self._version()
         ((mode,),) = await self.db.execute_fetchall("PRAGMA journal_mode = WAL")
         # WAL lets readers and a writer work at the same time, and needs shared memory.
@@ -116,6 +118,8 @@ class DatabaseFile:
         try:
             await db.execute("BEGIN IMMEDIATE")
             yield db
+            if await asyncio.to_thread(self._place) != self._opened:
+                raise _FileGone("its path names another file now, or none")
             await db.commit()
             self.commits += 1
         except BaseException:
@@ -145,12 +149,26 @@ class DatabaseFile:
             )
         return int(version)
 
+    def _place(self) -> tuple[int, int] | None:
+        """Return device and number of the file that the path names, or None."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
     def _create(self) -> None:
         """Create the file with mode 0600, which SQLite also uses for the files beside it."""
         # An existing file is not opened: closing it would release the locks of SQLite on it in this
         # process (POSIX advisory locks).
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+class _FileGone(sqlite3.OperationalError):
+    """The file was deleted or replaced; SQLite would go on writing to the deleted one."""
+
+    sqlite_errorname = "GATEWAY_GONE"
 
 
 async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[object]]) -> None:
@@ -187,6 +205,7 @@ PLACE = (
 """Advice if the file cannot be opened."""
 
 _ADVICE = {
+    "GATEWAY_GONE": "Move the very file back, or restart the gateway to begin with the one there.",
     "SQLITE_FULL": "The disk is full: make room on it.",
     "SQLITE_BUSY": "Another program has locked the file: end it.",
     "SQLITE_LOCKED": "Another program has locked the file: end it.",

@@ -97,6 +97,38 @@ async def test_with_a_full_disk_rooms_continue_and_are_written_once_there_is_spa
         assert len((await store.claim("new")).log) == 1
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_is_deleted_or_replaced_is_noticed_and_written_once_it_is_back(
+    disk: Disk, caplog: pytest.LogCaptureFixture, replaced: bool
+) -> None:
+    aside = disk.path.with_name("aside.db")
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        disk.say(log)
+        await store.flush()
+        disk.path.rename(aside)
+        if replaced:
+            disk.path.write_bytes(aside.read_bytes())
+        disk.say(log, times=3)
+        with pytest.raises(StoreFault, match="names another file now, or none") as fault:
+            await store.flush()
+        assert fault.value.hint is not None and "Move the very file back" in fault.value.hint
+        await until(lambda: "Move the very file back" in caplog.text)
+        assert store.behind == 3
+        aside.replace(disk.path)
+        await until(lambda: store.behind == 0)
+    async with disk.open() as store:
+        assert (await store.claim("meeting")).log.entries() == log.entries()
+
+
+async def test_a_deleted_file_is_noticed_without_anything_to_write(disk: Disk) -> None:
+    async with disk.open() as store:
+        disk.path.unlink()
+        disk.time.wall += module.SWEEP_S
+        with pytest.raises(StoreFault, match="names another file now, or none"):
+            await store.flush()
+
+
 async def test_a_hanging_disk_delays_neither_rooms_nor_the_end_for_long(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
