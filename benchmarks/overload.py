@@ -35,7 +35,8 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build
 from gateway.job import Job
 from gateway.limits import Limits
-from gateway.protocol.messages import Ack, Cancelled, Error, Failed, Final, ServerMessage
+from gateway.protocol.messages import Ack, Cancelled, Failed, Final, ServerMessage
+from gateway.protocol.notices import Error
 from gateway.server.runtime.hub import Hub, TextOptions
 from gateway.settings.catalogue import Settings
 

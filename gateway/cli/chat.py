@@ -16,7 +16,6 @@ from gateway.cli.console.terminal import Screen, head, lines
 from gateway.client import Captions, Client, Disconnected, Refused, connect
 from gateway.protocol.messages import (
     Edited,
-    Error,
     Failed,
     Final,
     Retracted,
@@ -24,6 +23,7 @@ from gateway.protocol.messages import (
     Source,
     Welcome,
 )
+from gateway.protocol.notices import Error
 
 PARTING_S = 120.0  # seconds to wait at the end for captions that are in flight
 NOTE_COLUMNS = 32  # columns in which is said which line was corrected or taken back

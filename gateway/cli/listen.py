@@ -25,7 +25,8 @@ from gateway.cli.console.terminal import Screen
 from gateway.client import Captions, Client, Refused, connect
 from gateway.core.history.event_log import LogEntry
 from gateway.protocol.audio import AudioState, HeardSpeech
-from gateway.protocol.messages import Error, Failed, Final, ServerMessage, Source
+from gateway.protocol.messages import Failed, Final, ServerMessage, Source
+from gateway.protocol.notices import Error
 from gateway.text import languages
 from gateway.transcripts.format_registry import text_formats
 from gateway.transcripts.transcript import Transcript

@@ -24,7 +24,8 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
-from gateway.protocol.messages import Cancelled, Delta, Error, Failed, Final
+from gateway.protocol.messages import Cancelled, Delta, Failed, Final
+from gateway.protocol.notices import Error
 from gateway.server.process.console import show_progress
 from gateway.server.process.logs import set_up_logs
 from gateway.server.runtime.language_detection import Detector

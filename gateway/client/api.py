@@ -42,7 +42,6 @@ from gateway.protocol.messages import (
     Ack,
     AskStats,
     Auth,
-    Authenticated,
     Bye,
     Cancel,
     Cancelled,
@@ -58,11 +57,11 @@ from gateway.protocol.messages import (
     Set,
     Settings,
     Snapshot,
-    Stats,
     View,
     Want,
     Welcome,
 )
+from gateway.protocol.notices import Authenticated, Stats
 
 ANSWER_S = 30.0
 """Default seconds to wait for an answer. Only ``bye`` can take as long as a translation."""

@@ -13,7 +13,8 @@ from gateway.client.state.audio_backlog import AudioBacklog
 from gateway.client.state.audio_pace import AudioPace
 from gateway.client.transport import Refused
 from gateway.protocol.audio import NONE, Audio, AudioState
-from gateway.protocol.messages import Error, ServerMessage
+from gateway.protocol.messages import ServerMessage
+from gateway.protocol.notices import Error
 
 
 class AudioSender:

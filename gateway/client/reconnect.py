@@ -22,14 +22,8 @@ from websockets.asyncio.client import ClientConnection
 
 from gateway.client.state.recovery import STABLE_S, Backoff, ResumePosition, is_resumed
 from gateway.client.transport import ConnectionLost, Refused, Route, Transport
-from gateway.protocol.messages import (
-    DURABLE,
-    PRIVATE,
-    ClientMessage,
-    Goaway,
-    ServerMessage,
-    Welcome,
-)
+from gateway.protocol.messages import DURABLE, PRIVATE, ClientMessage, ServerMessage, Welcome
+from gateway.protocol.notices import Goaway
 
 if TYPE_CHECKING:
     from gateway.client.requests import RequestTracker

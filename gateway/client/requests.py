@@ -21,13 +21,13 @@ from gateway.protocol.messages import (
     Cancelled,
     ClientMessage,
     Edited,
-    Error,
     Failed,
     Final,
     Retracted,
     Say,
     ServerMessage,
 )
+from gateway.protocol.notices import Error
 
 QUEUE = 1024
 """Number of events that can wait for the program. If it is reached, the client stops reading for a

@@ -18,7 +18,8 @@ from websockets.typing import Subprotocol
 
 from gateway.protocol.audio import AudioChunk
 from gateway.protocol.handshake import SOCKET_PATH
-from gateway.protocol.messages import EVENTS, ClientMessage, Error, ServerMessage, Welcome
+from gateway.protocol.messages import EVENTS, ClientMessage, ServerMessage, Welcome
+from gateway.protocol.notices import Error
 
 CLOSE_S = 1.0
 """Seconds to wait for the close code of a socket that was refused."""

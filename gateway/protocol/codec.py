@@ -23,13 +23,13 @@ from gateway.protocol.messages import (
     REQUESTS,
     ClientMessage,
     Edited,
-    Error,
     Failed,
     Final,
     Say,
     ServerMessage,
     Welcome,
 )
+from gateway.protocol.notices import Error
 
 
 class Codec(enum.Enum):

@@ -16,7 +16,8 @@ from gateway.cli import listen
 from gateway.cli.console.terminal import Screen
 from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, AudioState, HeardSpeech
-from gateway.protocol.messages import Error, Failed
+from gateway.protocol.messages import Failed
+from gateway.protocol.notices import Error
 from tests.support.command import fails, run
 from tests.support.speech_server import Hearing, hearing
 

@@ -7,7 +7,8 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 
 from gateway.client import ConnectionLost, connect
-from gateway.protocol.messages import Goaway, Resumed
+from gateway.protocol.messages import Resumed
+from gateway.protocol.notices import Goaway
 from tests.support.fake import WELCOME, ask, fake, send
 from tests.support.live import running, until
 from tests.support.proxy import behind

@@ -11,7 +11,8 @@ from websockets.asyncio.server import ServerConnection
 import gateway.client.api
 from gateway.client import ConnectionLost, NotTranslated, Refused, requests
 from gateway.errors import CloseCode
-from gateway.protocol.messages import Failed, Presence, Tick
+from gateway.protocol.messages import Failed
+from gateway.protocol.notices import Presence, Tick
 from tests.support.fake import WELCOME, ask, fake, send
 from tests.support.live import Live, until
 

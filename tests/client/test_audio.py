@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from gateway.client import Client, ConnectionLost, Refused, connect
 from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, HeardSpeech
-from gateway.protocol.messages import Error, Final, Welcome
+from gateway.protocol.messages import Final, Welcome
+from gateway.protocol.notices import Error
 from tests.support.speech_server import INFO, hearing
 
 RATE = 16_000

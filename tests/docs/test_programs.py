@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.client import connect
-from gateway.protocol.messages import Presence
+from gateway.protocol.notices import Presence
 from tests.docs.pages import PAGES, name
 from tests.support.live import in_thread, until
 

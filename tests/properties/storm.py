@@ -13,15 +13,8 @@ from gateway.auth.permissions import Role
 from gateway.core.history.event_log import StreamPosition
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.protocol.messages import (
-    Cancelled,
-    Error,
-    Retracted,
-    ServerMessage,
-    Source,
-    Tick,
-    Welcome,
-)
+from gateway.protocol.messages import Cancelled, Retracted, ServerMessage, Source, Welcome
+from gateway.protocol.notices import Error, Tick
 from tests.support.fleet import FleetMeeting, Gateway
 from tests.support.meeting import Peer
 

@@ -13,7 +13,8 @@ from gateway.job import Recognised, Word
 from gateway.limits import Limits
 from gateway.protocol.audio import HeardSpeech
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import Cancelled, Error, Failed, Final, Source
+from gateway.protocol.messages import Cancelled, Failed, Final, Source
+from gateway.protocol.notices import Error
 from tests.support.heard import HandService, HandWorker
 from tests.support.meeting import Meeting, only
 

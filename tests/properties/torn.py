@@ -16,7 +16,8 @@ from gateway.auth.permissions import Role
 from gateway.core.session.state import SessionState
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.protocol.messages import Edited, Error, Final, ServerMessage, Source, Synced, Welcome
+from gateway.protocol.messages import Edited, Final, ServerMessage, Source, Synced, Welcome
+from gateway.protocol.notices import Error
 from tests.properties.world import LIMITS, World, ended
 from tests.support.meeting import Peer, Screen, read
 

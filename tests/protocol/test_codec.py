@@ -8,18 +8,8 @@ import pytest
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope, decode, negotiate, plain, reference
-from gateway.protocol.messages import (
-    Ack,
-    Bye,
-    Delta,
-    Edited,
-    Error,
-    Failed,
-    Final,
-    Retracted,
-    Say,
-    Timing,
-)
+from gateway.protocol.messages import Ack, Bye, Delta, Edited, Failed, Final, Retracted, Say, Timing
+from gateway.protocol.notices import Error
 from tests.support.fake import welcome
 
 FINAL = Final(

@@ -10,7 +10,8 @@ import pytest
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, decode, reference
-from gateway.protocol.messages import Ack, Error, Final, Say
+from gateway.protocol.messages import Ack, Final, Say
+from gateway.protocol.notices import Error
 from tests.support.meeting import Meeting, one
 
 FRAME = Limits().frame

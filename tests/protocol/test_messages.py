@@ -18,7 +18,6 @@ from gateway.protocol.messages import (
     Edit,
     Edited,
     Get,
-    Presence,
     Retract,
     Retracted,
     Say,
@@ -27,6 +26,7 @@ from gateway.protocol.messages import (
     Settings,
     Want,
 )
+from gateway.protocol.notices import Presence
 from tests.support.fake import welcome
 
 

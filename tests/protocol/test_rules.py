@@ -23,9 +23,9 @@ from gateway.protocol.messages import (
     Final,
     ServerMessage,
     Source,
-    Tick,
     View,
 )
+from gateway.protocol.notices import Tick
 from gateway.text import units
 from tests.properties.world import World
 from tests.support.meeting import EAGER, NOW, Meeting, Peer, Screen, meeting, one, only, read

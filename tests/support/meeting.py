@@ -38,7 +38,6 @@ from gateway.protocol.messages import (
     Cancelled,
     Delta,
     Edited,
-    Error,
     Failed,
     Final,
     Retracted,
@@ -48,6 +47,7 @@ from gateway.protocol.messages import (
     Synced,
     Welcome,
 )
+from gateway.protocol.notices import Error
 
 E = TypeVar("E")
 

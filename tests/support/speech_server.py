@@ -29,16 +29,15 @@ from gateway.protocol.messages import (
     Cancel,
     Cancelled,
     ClientMessage,
-    Error,
     Final,
     ServerMessage,
     Set,
     Source,
-    Stats,
     Timing,
     Want,
     Welcome,
 )
+from gateway.protocol.notices import Error, Stats
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes.realtime import RealtimeEndpoint

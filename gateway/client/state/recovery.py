@@ -16,7 +16,6 @@ from gateway.protocol.messages import (
     ClientMessage,
     Edit,
     Edited,
-    Error,
     Final,
     Retract,
     Retracted,
@@ -25,6 +24,7 @@ from gateway.protocol.messages import (
     Source,
     Welcome,
 )
+from gateway.protocol.notices import Error
 
 BASE_S = 0.25
 """Maximum seconds before the first attempt. The maximum doubles with each attempt."""

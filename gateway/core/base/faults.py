@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.messages import Error
+from gateway.protocol.notices import Error
 from gateway.text import languages
 
 

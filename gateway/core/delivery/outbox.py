@@ -36,13 +36,11 @@ from gateway.protocol.messages import (
     Delta,
     Failed,
     Final,
-    Lag,
-    Presence,
     Retracted,
     ServerMessage,
     Snapshot,
-    Tick,
 )
+from gateway.protocol.notices import Lag, Presence, Tick
 
 LATE_BYTES = 16_384
 """Waiting bytes beyond which a reader counts as late: some forty deltas; less is coincidence."""

@@ -18,7 +18,8 @@ from gateway.auth.permissions import Role
 from gateway.core.delivery.fanout import Encoder, FanoutGroup
 from gateway.core.members.member import Member, Reply
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Delta, Presence, View
+from gateway.protocol.messages import Delta, View
+from gateway.protocol.notices import Presence
 from gateway.text import languages
 
 NAMED = 100

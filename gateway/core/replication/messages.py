@@ -28,7 +28,8 @@ from gateway.core.history.event_log import Durable
 from gateway.core.room.room import Request
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Degraded, Delta, ServerMessage, View
+from gateway.protocol.messages import Delta, ServerMessage, View
+from gateway.protocol.notices import Degraded
 
 VERSION = "1"
 """Version of the messages, see the rules of evolution."""

@@ -51,17 +51,8 @@ from gateway.core.room.room import Request, Room
 from gateway.core.streaming import segmentation
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import (
-    Bye,
-    Degraded,
-    Delta,
-    Edited,
-    Retracted,
-    Say,
-    Set,
-    Snapshot,
-    View,
-)
+from gateway.protocol.messages import Bye, Delta, Edited, Retracted, Say, Set, Snapshot, View
+from gateway.protocol.notices import Degraded
 
 WAITING = 64
 """Requests of one member that may wait for an answer: more than a socket sends in the time that a

@@ -45,7 +45,6 @@ from gateway.protocol.messages import (
     Bye,
     Cancel,
     Cancelled,
-    Degraded,
     Edit,
     Get,
     Retract,
@@ -54,6 +53,7 @@ from gateway.protocol.messages import (
     Set,
     View,
 )
+from gateway.protocol.notices import Degraded
 from gateway.text import languages
 
 Request = Say | Cancel | Edit | Retract | Set | Get | Bye

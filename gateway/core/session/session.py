@@ -42,22 +42,19 @@ from gateway.protocol.messages import (
     AskHelp,
     AskStats,
     Auth,
-    Authenticated,
     Bye,
     Cancel,
     ClientMessage,
     Edit,
     Get,
-    Help,
     Resumed,
     Retract,
     Say,
     Set,
-    Stats,
     Sync,
-    Tick,
     Want,
 )
+from gateway.protocol.notices import Authenticated, Help, Stats, Tick
 from gateway.text import languages
 
 log = logging.getLogger("gateway.session")

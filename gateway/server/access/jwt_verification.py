@@ -194,8 +194,8 @@ class JwtIssuer:
             why = type(exc).__name__
             log.warning("the public keys of the token issuer could not be fetched: %s", why)
         except Exception as exc:
-            bare = redacted(exc)
-            log.error("the fetch of the token issuer's public keys failed", exc_info=bare)
+            why = "the fetch of the token issuer's public keys failed"
+            log.error(why, exc_info=redacted(exc))
         else:
             self._fetched_at = self._now()
             log.info("%d public keys of the token issuer", len(self._public))

@@ -14,7 +14,8 @@ from typing import Any
 from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.audio import Audio, AudioState
-from gateway.protocol.messages import AskStats, ClientMessage, Error, ServerMessage, Stats, Welcome
+from gateway.protocol.messages import AskStats, ClientMessage, ServerMessage, Welcome
+from gateway.protocol.notices import Error, Stats
 from gateway.server.realtime.client_events import RATE, ClientEvent, decode, event_id
 from gateway.text import units
 

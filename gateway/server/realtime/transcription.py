@@ -24,10 +24,10 @@ from gateway.protocol.messages import (
     Cancel,
     Cancelled,
     ClientMessage,
-    Error,
     ServerMessage,
     Set,
 )
+from gateway.protocol.notices import Error
 from gateway.server.realtime.client_events import (
     Append,
     Clear,

@@ -22,15 +22,14 @@ from gateway.protocol.messages import (
     Cancelled,
     ClientMessage,
     Delta,
-    Error,
     Failed,
     Final,
     Retracted,
     ServerMessage,
     Source,
-    Stats,
     Want,
 )
+from gateway.protocol.notices import Error, Stats
 from gateway.server.realtime.client_events import (
     ClientEvent,
     Close,

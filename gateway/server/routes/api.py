@@ -156,7 +156,7 @@ class EventStreamResponse(StreamingResponse):
             # Close the generator now: the garbage collector would do so at any later time.
             async with aclosing(self._events):
                 # Not Starlette's own: if the client has gone, its task group leaves a cycle.
-                await while_connected(Request(scope, receive), [self.stream_response(send)])
+                await while_connected(Request(scope, receive), self.stream_response(send))
         except ClientFault as fault:
             log.debug("the end of a stream was not sent: %s", fault)
         finally:

@@ -25,7 +25,6 @@ from gateway.protocol.fields import Translations
 from gateway.protocol.messages import (
     Cancelled,
     Delta,
-    Error,
     Failed,
     Final,
     Say,
@@ -33,6 +32,7 @@ from gateway.protocol.messages import (
     Set,
     Timing,
 )
+from gateway.protocol.notices import Error
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages, sentences, units
 

@@ -13,7 +13,8 @@ from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.core.session.session import Session
 from gateway.errors import CloseCode
-from gateway.protocol.messages import PRIVATE, Goaway
+from gateway.protocol.messages import PRIVATE
+from gateway.protocol.notices import Goaway
 from gateway.storage.base import Store
 
 OVERLAP_S = 2.0

@@ -43,7 +43,8 @@ from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine, Health
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
-from gateway.protocol.messages import PRIVATE, ClientMessage, Degraded, ServerMessage
+from gateway.protocol.messages import PRIVATE, ClientMessage, ServerMessage
+from gateway.protocol.notices import Degraded
 from gateway.server.runtime.drain import Drain
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.language_detection import Detector

@@ -20,15 +20,14 @@ from gateway.protocol.messages import (
     Failed,
     Final,
     Line,
-    Presence,
     Retracted,
     ServerMessage,
     Snapshot,
     Source,
     Synced,
-    Tick,
     Timing,
 )
+from gateway.protocol.notices import Presence, Tick
 from tests.support.fake import welcome
 
 MS = Timing(queue=0, first=0, total=0)

@@ -17,17 +17,14 @@ from gateway.protocol.messages import (
     Cancelled,
     Edit,
     Edited,
-    Error,
     Final,
-    Presence,
     Retract,
     Retracted,
     Say,
     Source,
-    Stats,
-    Tick,
     Timing,
 )
+from gateway.protocol.notices import Error, Presence, Stats, Tick
 from tests.support.fake import welcome
 
 

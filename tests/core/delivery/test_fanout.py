@@ -11,7 +11,8 @@ from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Delta, Final, ServerMessage, Tick, Timing
+from gateway.protocol.messages import Delta, Final, ServerMessage, Timing
+from gateway.protocol.notices import Tick
 from tests.support.meeting import NOW, read
 
 

@@ -22,9 +22,9 @@ from gateway.protocol.messages import (
     Line,
     ServerMessage,
     Snapshot,
-    Tick,
     Timing,
 )
+from gateway.protocol.notices import Tick
 from tests.support.meeting import NOW, names, read
 
 

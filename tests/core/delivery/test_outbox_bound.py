@@ -13,7 +13,8 @@ from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames as framing
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import Delta, Final, Lag, Presence, Retracted, ServerMessage, Tick
+from gateway.protocol.messages import Delta, Final, Retracted, ServerMessage
+from gateway.protocol.notices import Lag, Presence, Tick
 from tests.core.delivery.test_outbox import cancelled, delta, final, outbox, push, snapshot, taken
 from tests.support.meeting import NOW, names, read
 from tests.support.typed import current

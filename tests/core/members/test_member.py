@@ -12,7 +12,8 @@ from gateway.core.members.member import OWED, CatchUp, Member
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Ack, Cancelled, Failed, Final, Source, Tick, Timing
+from gateway.protocol.messages import Ack, Cancelled, Failed, Final, Source, Timing
+from gateway.protocol.notices import Tick
 from tests.support.meeting import NOW
 
 SOURCE = Source(seq=1, id="a", rev=1, ord=1, lang="en", text="one")

@@ -13,16 +13,8 @@ from gateway.core.members.subscribers import NAMED, Subscribers, shown_in
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import (
-    Delta,
-    Final,
-    Presence,
-    ServerMessage,
-    Source,
-    Tick,
-    Timing,
-    View,
-)
+from gateway.protocol.messages import Delta, Final, ServerMessage, Source, Timing, View
+from gateway.protocol.notices import Presence, Tick
 from tests.support.meeting import NOW, read
 
 LINGER = 30.0

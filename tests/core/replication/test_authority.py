@@ -7,7 +7,8 @@ from gateway.core.replication.messages import Asked, Left, Told, decode_feed
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import Degraded, Error, Presence, Retracted, Say, Snapshot
+from gateway.protocol.messages import Retracted, Say, Snapshot
+from gateway.protocol.notices import Degraded, Error, Presence
 from tests.support.fleet import FleetMeeting
 from tests.support.meeting import names, one, only
 from tests.support.typed import current

@@ -20,18 +20,16 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.messages import (
     Ack,
     Cancelled,
-    Degraded,
     Delta,
     Edited,
-    Error,
     Final,
     Retracted,
     ServerMessage,
     Settings,
     Snapshot,
     Source,
-    Stats,
 )
+from gateway.protocol.notices import Degraded, Error, Stats
 from tests.support.fleet import FleetMeeting
 from tests.support.meeting import Meeting, Peer, assert_error, names, one, only
 

@@ -15,12 +15,12 @@ from gateway.protocol.messages import (
     Failed,
     Final,
     Line,
-    Presence,
     Retracted,
     Snapshot,
     Source,
     Welcome,
 )
+from gateway.protocol.notices import Presence
 from tests.support.meeting import NOW, Meeting, Peer, meeting, names, one, only
 
 # --- who comes late -----------------------------------------------------------------------------

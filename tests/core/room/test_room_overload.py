@@ -5,7 +5,8 @@ from __future__ import annotations
 from gateway.errors import CloseCode, ErrorCode
 from gateway.job import Priority
 from gateway.limits import Limits
-from gateway.protocol.messages import Degraded, Final
+from gateway.protocol.messages import Final
+from gateway.protocol.notices import Degraded
 from tests.support.meeting import Meeting, Peer, assert_error, names, one, only
 
 

@@ -9,7 +9,8 @@ from gateway.core.recognition.stream import Decisions, Heard
 from gateway.errors import ErrorCode
 from gateway.job import Recognised
 from gateway.protocol.audio import AudioState, HeardSpeech
-from gateway.protocol.messages import Cancelled, Error, Final, Source
+from gateway.protocol.messages import Cancelled, Final, Source
+from gateway.protocol.notices import Error
 from tests.core.session.test_session_audio import HALF, codes
 from tests.support.heard import HandService, speaking
 from tests.support.meeting import Meeting, one, only

@@ -12,7 +12,8 @@ from gateway.core.session.catch_up import PAGE_BYTES, LogReader
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import ServerMessage, Sync, Tick
+from gateway.protocol.messages import ServerMessage, Sync
+from gateway.protocol.notices import Tick
 from tests.support.meeting import meeting, names, read
 
 

@@ -16,19 +16,8 @@ from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.fields import RoomSettings
 from gateway.protocol.help import HELP
-from gateway.protocol.messages import (
-    Degraded,
-    Edited,
-    Error,
-    Final,
-    Help,
-    Settings,
-    Snapshot,
-    Source,
-    Stats,
-    Tick,
-    Welcome,
-)
+from gateway.protocol.messages import Edited, Final, Settings, Snapshot, Source, Welcome
+from gateway.protocol.notices import Degraded, Error, Help, Stats, Tick
 from tests.support.meeting import NOW, Meeting, assert_error, client, names, one, only
 
 # --- the beginning --------------------------------------------------------------------------------

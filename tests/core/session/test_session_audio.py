@@ -13,14 +13,13 @@ from gateway.protocol.messages import (
     Ack,
     Cancelled,
     Delta,
-    Error,
     Final,
     ServerMessage,
     Settings,
     Source,
-    Stats,
     Welcome,
 )
+from gateway.protocol.notices import Error, Stats
 from tests.support.heard import HandService, HandWorker, speaking
 from tests.support.meeting import Meeting, Peer, meeting, one, only
 

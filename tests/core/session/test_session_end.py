@@ -15,7 +15,8 @@ from gateway.core.session.session import WEIGHT
 from gateway.core.session.state import SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.protocol.messages import Ack, Cancelled, Error, Final, Stats
+from gateway.protocol.messages import Ack, Cancelled, Final
+from gateway.protocol.notices import Error, Stats
 from tests.support.meeting import NOW, Meeting, assert_error, client, names, one, only
 
 # --- too much, and nonsense -----------------------------------------------------------------------

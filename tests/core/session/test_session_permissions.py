@@ -6,7 +6,8 @@ import pytest
 
 from gateway.auth.permissions import Permissions, Role
 from gateway.errors import ClientFault, CloseCode, ErrorCode
-from gateway.protocol.messages import Authenticated, Error, Snapshot
+from gateway.protocol.messages import Snapshot
+from gateway.protocol.notices import Authenticated, Error
 from tests.support.meeting import Meeting, Peer, assert_error, names, one
 
 

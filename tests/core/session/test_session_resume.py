@@ -18,20 +18,17 @@ from gateway.protocol.messages import (
     Cancelled,
     Delta,
     Edited,
-    Error,
     Final,
-    Presence,
     Resumed,
     Retracted,
     ServerMessage,
     Settings,
     Snapshot,
-    Stats,
     Synced,
-    Tick,
     View,
     Welcome,
 )
+from gateway.protocol.notices import Error, Presence, Stats, Tick
 from tests.support.meeting import Meeting, Peer, blank, meeting, names, one, only
 
 

@@ -8,14 +8,8 @@ from typing import Any
 
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.fields import LimitsInfo
-from gateway.protocol.messages import (
-    AskStats,
-    ClientMessage,
-    Error,
-    ServerMessage,
-    Stats,
-    Welcome,
-)
+from gateway.protocol.messages import AskStats, ClientMessage, ServerMessage, Welcome
+from gateway.protocol.notices import Error, Stats
 from gateway.server.realtime.dialect import Dialect, ServerEvent
 
 PIECE = base64.b64encode(b"\x01\x02" * 240).decode()

@@ -9,7 +9,8 @@ import pytest
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.audio import Audio
 from gateway.protocol.codec import decode, reference
-from gateway.protocol.messages import Ack, AskStats, Cancel, Cancelled, Error, Set
+from gateway.protocol.messages import Ack, AskStats, Cancel, Cancelled, Set
+from gateway.protocol.notices import Error
 from gateway.server.realtime.dialect import ServerEvent
 from gateway.server.realtime.transcription import TranscriptionDialect
 from tests.server.realtime.talk import PIECE, Peer, ended, heard, stats, welcome

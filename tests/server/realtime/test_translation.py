@@ -12,15 +12,14 @@ from gateway.protocol.messages import (
     Bye,
     Cancelled,
     Delta,
-    Error,
     Failed,
     Final,
-    Presence,
     Retracted,
     Source,
     Timing,
     Want,
 )
+from gateway.protocol.notices import Error, Presence
 from gateway.server.realtime.dialect import ServerEvent
 from gateway.server.realtime.translation import KEPT, TranslationDialect
 from tests.server.realtime.talk import PIECE, Peer, heard, stats

@@ -12,7 +12,8 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.errors import CloseCode
-from gateway.protocol.messages import Error, ServerMessage
+from gateway.protocol.messages import ServerMessage
+from gateway.protocol.notices import Error
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import HELD

@@ -19,7 +19,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames
-from gateway.protocol.messages import Error, Tick
+from gateway.protocol.notices import Error, Tick
 from gateway.server.process import server
 from gateway.server.routes import websocket
 from gateway.server.runtime.hub import Hub

@@ -15,17 +15,14 @@ from caption_tools.loadtest.model.tally import LoadTally
 from gateway.protocol.messages import (
     Ack,
     Cancelled,
-    Degraded,
     Delta,
-    Error,
     Failed,
     Final,
-    Lag,
-    Presence,
     ServerMessage,
     Source,
     Timing,
 )
+from gateway.protocol.notices import Degraded, Error, Lag, Presence
 
 PLAN = Plan(url="ws://x", langs=("de", "fr"), warm=1.0)
 WHOLE = label(0, 1, 10.0, 10.0)

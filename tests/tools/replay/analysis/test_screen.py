@@ -10,12 +10,12 @@ from gateway.protocol.messages import (
     Failed,
     Final,
     Line,
-    Presence,
     ServerMessage,
     Snapshot,
     Source,
     Timing,
 )
+from gateway.protocol.notices import Presence
 
 MS = Timing(queue=0, first=0, total=0)
 
