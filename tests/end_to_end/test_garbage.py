@@ -75,14 +75,7 @@ def left(gateway: Gateway, run: Run) -> tuple[float, Counter[str]]:
         gc.collect()
 
 
-NOT_YET = {"a_microphone", "a_realtime_microphone", "realtime_aborted"}
-"""Kinds with a cycle that is known: of a stream of audio and its worker."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.xfail(strict=True)] * (n in NOT_YET)) for n in KINDS],
-)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
     gateway: Gateway, name: str
 ) -> None:

@@ -174,7 +174,10 @@ class Writer:
             answer = await connection.read()
             if isinstance(answer, Away):
                 if not answer.damaged:
-                    raise answer  # from this command on, all is sent again
+                    try:
+                        raise answer  # from this command on, all is sent again
+                    finally:
+                        del answer  # it refers to this frame
                 self._give_up(self._under_way[0], answer)
             command = self._under_way.popleft()
             if not self._done(command, answer):
@@ -226,7 +229,10 @@ class Writer:
         if isinstance(command.target, OwnedRoom):
             self.leases.lose(command.target)
         with self._connection.skipping:
-            raise away
+            try:
+                raise away
+            finally:
+                del away  # it refers to this frame
 
     def _packed(self, command: Command) -> Arguments:
         """Return a command for Redis, with the present fence of its room."""

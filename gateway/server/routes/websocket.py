@@ -112,17 +112,19 @@ class WebSocketEndpoint:
                 return
             ids = session_ids(session)
             log.info("%s open", session.id, extra=ids)
+            writer = scope.get("extensions", {}).get(WRITER)
+            held = scope.get("extensions", {}).get(HELD)
             try:
                 if self._tracer is not None:
                     self._tracer.connected(session.id, Headers(scope=scope))
-                writer = scope.get("extensions", {}).get(WRITER)
-                held = scope.get("extensions", {}).get(HELD)
                 if held is not None:
                     held.delay = partial(_audio_delay, hub, session)
                 scope["headers"].clear()  # else they stay in memory for as long as the socket
                 await Connection(receive, send, hub, session, heartbeat, writer).serve()
             finally:
                 hub.close(session)
+                if held is not None:
+                    held.delay = float  # the session refers to the caller, and so to the scope
                 log.info("%s closed after %d frames", session.id, session.frames_in, extra=ids)
         finally:
             caller.release()

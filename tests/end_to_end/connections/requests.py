@@ -28,13 +28,6 @@ answered(
     body=CHAT | {"stream": True},
 )
 answered(
-    "responses",
-    "/v1/responses",
-    "POST",
-    "/v1/responses",
-    body={"model": "translate-de", "input": "Good morning"},
-)
-answered(
     "deepl",
     "/v2/translate",
     "POST",
@@ -54,7 +47,8 @@ answered(
 answered("detect", "/detect", "POST", "/detect", body=b"q=good+morning+everybody", **FORM)
 answered("ticket", "/v1/tickets", "POST", "/v1/tickets", body={"room": "meeting", "role": "view"})
 for path in (
-    *("/v1/languages", "/healthz", "/readyz", "/metrics", "/languages", "/frontend/settings"),
+    *("/v1/languages", "/healthz", "/readyz", "/readyz/rooms", "/metrics", "/languages"),
+    *("/frontend/settings",),
     *("/v2/languages", "/v2/usage", "/v1/models", "/", "/join.html", "/overlay.html"),
 ):
     answered(path, path, "GET", path)
