@@ -171,3 +171,10 @@ def test_a_word_that_is_no_name_of_a_language_is_not_found() -> None:
 )
 def test_a_language_has_a_likely_region(tag: str, region: str) -> None:
     assert languages.with_region(tag) == region
+
+
+def test_a_list_names_each_language_once_and_at_most_as_many_as_are_allowed() -> None:
+    assert languages.listed("de, DE,,fr-ca") == ("de", "fr-CA")
+    with pytest.raises(ClientFault) as raised:
+        languages.listed(",".join(["de"] * (languages.MAX_TAGS + 1)))
+    assert raised.value.code is ErrorCode.TOO_MANY_TARGETS
