@@ -49,8 +49,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # Memory for the durable events kept per room, in bytes. The default holds about 40,000.
     log_bytes: int = 33_554_432
     memory_bytes: int = 268_435_456
-    """Memory for the durable events of all rooms together, in bytes. Beyond it the gateway removes
-    the rooms that have been empty longest, and then the oldest events of the longest logs."""
+    """Memory for the durable events and the utterances of all rooms together, in bytes. Beyond it
+    the gateway removes the rooms that have been empty longest, and then the oldest events of the
+    longest logs. The interpreter, the models, the sockets and what waits for them come on top."""
     # Number of utterances that a room keeps for `get`, `cancel` and late revisions.
     utterances: int = 1_000
     backfill: int = 20

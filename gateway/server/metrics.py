@@ -70,7 +70,7 @@ HELP = {
     "gateway_sessions_away":
         "Speakers whose sockets were lost and whose captions are still made.",
     "gateway_rooms": "Rooms in memory.",
-    "gateway_log_bytes": "Memory of the logs of all rooms.",
+    "gateway_log_bytes": "Memory of the events and utterances of all rooms.",
     "gateway_jobs_queued": "Jobs waiting for the engine.",
     "gateway_finals_queued": "Jobs for finals among those waiting.",
     "gateway_overloaded":

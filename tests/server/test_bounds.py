@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 from sys import getsizeof
 
@@ -73,3 +75,33 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
     for session in sessions:
         hub.close(session)
     await store.close()
+
+
+@pytest.mark.parametrize(("script", "length"), [("German", 60), ("Chinese", 60), ("emoji", 1_900)])
+async def test_the_account_is_within_a_tenth_of_the_memory_that_rooms_take(
+    script: str, length: int
+) -> None:
+    limits = Limits(memory_bytes=4 * 2**20, rate=1e6, burst=10**6)
+    text = (SENTENCES[script] * 100)[:length]
+    engine = ScriptedEngine(pace=0.0)
+    await engine.start()
+    hub = Hub(engine, limits)
+    request = ConnectRequest(room="meeting", targets=("de", "fr", "es"), view="final")
+    session = hub.open(request)
+    room = session.room
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        n = 0
+        while room.log.oldest == 1 or n % 50:
+            hub.receive(session, json.dumps({"type": "say", "text": f"{n} {text}"}))
+            await until(lambda: not session.member.inflight)
+            session.outbox.take()
+            n += 1
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.9 < held / hub.space.bytes < 1.1
+    assert 0.9 < hub.space.bytes / limits.memory_bytes < 1.05
+    hub.close(session)

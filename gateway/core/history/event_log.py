@@ -73,6 +73,7 @@ class EventLog:
     ``originals``  numbers of the events that corrected an original and not a caption
     ``authors``    sessions that have said something, by the number of its ``source``; other clients
                    are not told them
+    ``grew``       called with the bytes of each event that is appended
 
     :param began: time at which the log began, in seconds of the clock that `append` is told
     """
@@ -87,6 +88,7 @@ class EventLog:
         "before",
         "bytes",
         "epoch",
+        "grew",
         "originals",
         "seq",
         "settings",
@@ -106,6 +108,7 @@ class EventLog:
         ] = {}  # by `concerns`; the first of them may be dropped already
         self.originals: set[int] = set()
         self.authors: dict[int, str] = {}
+        self.grew: Callable[[int], None] = _nobody
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -262,6 +265,7 @@ class EventLog:
         self._seqs[concerns].append(event.seq)
         self._costs.append(self._cost(event))
         self.bytes += self._costs[-1]
+        self.grew(self._costs[-1])
         # After the append, so that one large event drops as many as it needs.
         while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
             self._pop()
@@ -288,6 +292,10 @@ class EventLog:
 def _text_of(event: Durable) -> int | None:
     """Return the position (``ord``) of the utterance that an event has text of, or None."""
     return event.ord if type(event) in _TEXTS else None  # type: ignore[union-attr]
+
+
+def _nobody(size: int) -> None:
+    pass
 
 
 _TEXTS = frozenset(

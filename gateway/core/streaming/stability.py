@@ -11,7 +11,6 @@ between words.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -62,14 +61,25 @@ class Agreement:
     ``committed`` only grows until `reset`, and every later hypothesis is forced to begin with it.
     """
 
-    __slots__ = ("_early", "_last", "_rules", "_size", "_spaced", "_text", "committed", "ids")
+    __slots__ = (
+        "_early",
+        "_last",
+        "_most",
+        "_rules",
+        "_size",
+        "_spaced",
+        "_text",
+        "committed",
+        "ids",
+    )
 
     def __init__(self, lang: str, rules: StabilityRules) -> None:
         self._spaced = units.spaced(lang)
         self._size = 1 if self._spaced else rules.dense
         self._early = rules.early * units.density(lang)
         self._rules = rules
-        self._last: deque[list[str]] = deque(maxlen=max(1, rules.agree - 1))
+        self._last: tuple[list[str], ...] = ()  # a deque takes 600 bytes, in every caption
+        self._most = max(1, rules.agree - 1)
         self._text = ""
         self.committed = ""
         self.ids: tuple[int, ...] = ()
@@ -83,9 +93,9 @@ class Agreement:
         """
         now = units.split(text, self._spaced)
         # Fewer hypotheses than the rule asks for agree on nothing.
-        enough = len(self._last) == self._last.maxlen
+        enough = len(self._last) == self._most
         agreed = min(units.common(old, now) for old in self._last) if enough else 0
-        self._last.append(now)
+        self._last = (*self._last, now)[-self._most :]
         self._text, self.ids = text, ids
         # Hypotheses often agree on last words that the next source word changes.
         free = len(now) - self._rules.hold * self._size
@@ -127,7 +137,7 @@ class Agreement:
 
         The last one stays as a draft: most of its words mostly stay.
         """
-        self._last.clear()
+        self._last = ()
         self.committed = ""
 
     def forget(self) -> None:

@@ -22,6 +22,10 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.text import languages
 
+UTTERANCE_BYTES = 1_200
+"""Bytes that an utterance takes beside its text, which is that of an event: with its `Speech`."""
+CAPTION_BYTES = 480
+"""Bytes that a caption takes beside its text."""
 NEAR = 8
 """Utterances that are searched for earlier translations of the same speech."""
 
@@ -42,6 +46,13 @@ class Utterances:
 
     def __len__(self) -> int:
         return len(self.by_id)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the utterances beside the events of the log."""
+        # A list first, because threads ask, too.
+        captions = sum(len(one.captions) for one in list(self.by_id.values()))
+        return len(self.by_id) * UTTERANCE_BYTES + captions * CAPTION_BYTES
 
     def begin(self, id: str | None, author: str, now: float) -> Speech:
         """Return a new speech under ``id``, or under an id of its own if there is none."""

@@ -124,7 +124,7 @@ class Hub:
         )
         self.detect = text.detect
         detected = "en" if text.detect is None else AUTO
-        self.lang = text.lang if text.lang is not None else detected
+        self.lang = text.lang or detected
         self.flow = text.flow or StreamingOptions()
         self._length_ratios = LengthRatios(self.flow.stability)
         self.store = store
@@ -364,7 +364,8 @@ class Hub:
         }
 
     def inform(self, room: Room) -> None:
-        """Tell a new room how long translations are, and how the service is."""
+        """Count a new room; tell it how long translations are, and how the service is."""
+        self.space.watch(room.log)
         room.captioner.length_ratios = self._length_ratios
         room.captioner.instead = self.detect and self.detect.instead
         if self.degraded != NOT_DEGRADED:

@@ -293,6 +293,7 @@ class FleetRooms:
         self._hub.space.require()
         replica.empty_since = self._hub.now()
         self.replicas[name] = replica
+        self._hub.space.watch(replica.log)
 
     def _copy(self, name: str, entries: Sequence[Entry]) -> Replica:
         """Return a new replica. Runs in a thread, since a log may be long."""

@@ -1,18 +1,24 @@
-"""Bounds of the rooms in memory: their number, and the size of their logs.
+"""Bounds of the rooms in memory: their number, and the memory of their events and utterances.
 
 Owns: which room goes first. Must not know: stores, other gateways, what else ends a room.
 """
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from gateway.core.history.event_log import EventLog
 from gateway.core.replication.replica import AnyRoom, Replica
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE
+
+STEPS = 64
+"""Parts of `Limits.memory_bytes`: the logs may grow by one of them until they are looked at."""
 
 
 class SharedRooms(Protocol):
@@ -47,29 +53,65 @@ class RoomSpace:
         self._limits = limits
         self._evict = evict
         self.shared: SharedRooms | None = None
+        self._grown = 0  # bytes since the logs were looked at
+        self._looking = False  # whether they will be looked at in the next turn
 
     @property
     def bytes(self) -> int:
-        """Bytes of durable events in memory."""
-        rooms: list[AnyRoom] = [*self._rooms.values(), *self._replicas.values()]  # threads ask, too
-        return sum(room.log.bytes for room in rooms)
+        """Bytes of durable events and utterances in memory."""
+        return sum(map(_taken, self._all()))
+
+    def watch(self, log: EventLog) -> None:
+        """Keep the bound while a log grows."""
+        log.grew = self._grew
+        self._grew(log.bytes)
 
     def require(self) -> None:
         """Make space for one more room. Raises `ClientFault` (``busy``) if no room is empty."""
         count = len(self._rooms.keys() | self._replicas.keys())
-        if count >= self._limits.rooms and not self._evict_one():
-            raise ClientFault(ErrorCode.BUSY, f"This gateway is full: {count} rooms are open.")
+        if count >= self._limits.rooms:
+            empty = self._empty()
+            if not empty:
+                raise ClientFault(ErrorCode.BUSY, f"This gateway is full: {count} rooms are open.")
+            self._drop(empty[0])
 
     def shed(self) -> None:
-        """Keep the sum of all logs within `Limits.memory_bytes`."""
-        while (over := self.bytes - self._limits.memory_bytes) > 0:
-            if not self._evict_one():  # somebody is in every room
-                rooms: list[AnyRoom] = [*self._rooms.values(), *self._replicas.values()]
-                longest = max(rooms, key=lambda room: room.log.bytes)
-                longest.shed(min(over, longest.log.bytes // 2 + 1))
+        """Keep the memory of all rooms within `Limits.memory_bytes`."""
+        self._grown, self._looking = 0, False
+        over = self.bytes - self._limits.memory_bytes
+        if over <= 0:
+            return
+        for empty in self._empty():
+            if over <= 0:
+                return
+            over -= _taken(empty)
+            self._drop(empty)
+        # Somebody is in every room: the longest logs lose their oldest events.
+        rooms = self._all()
+        sizes = [(-_taken(room), n) for n, room in enumerate(rooms)]
+        heapq.heapify(sizes)
+        while over > 0 and sizes:
+            room, before = rooms[sizes[0][1]], -sizes[0][0]
+            room.shed(min(over, room.log.bytes // 2 + 1))
+            after = _taken(room)
+            over -= before - after
+            if after < before:
+                heapq.heapreplace(sizes, (-after, sizes[0][1]))
+            else:
+                heapq.heappop(sizes)  # all that it has is in flight
 
-    def _evict_one(self) -> bool:
-        """Drop an empty room from memory, and return whether there was one."""
+    def _grew(self, size: int) -> None:
+        self._grown += size
+        if not self._looking and self._grown * STEPS > self._limits.memory_bytes:
+            # Not now: whoever appends an event is in the middle of a change.
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self.shed)
+
+    def _all(self) -> list[AnyRoom]:
+        return [*self._rooms.values(), *self._replicas.values()]  # a list: threads ask, too
+
+    def _empty(self) -> list[AnyRoom]:
+        """Return the empty rooms, of which the first is dropped first."""
         # Private rooms go before those with a name, then the one that has been empty longest. The
         # room has not ended: if it is kept somewhere, it can be loaded again.
         shared = {} if self.shared is None else {one.name: one for one in self.shared.idle()}
@@ -81,11 +123,15 @@ class RoomSpace:
             for name, room in places.items()
             if room.empty_since is not None
         ]
-        if not empty:
-            return False
-        _, _, name = min(empty)
-        if self.shared is not None and name in shared:
-            self.shared.evict(shared[name])
+        return [places[name] for *_, name in sorted(empty)]
+
+    def _drop(self, room: AnyRoom) -> None:
+        if isinstance(room, Replica):
+            assert self.shared is not None, "only shared rooms have replicas"
+            self.shared.evict(room)
         else:
-            self._evict(own[name])
-        return True
+            self._evict(room)
+
+
+def _taken(room: AnyRoom) -> int:
+    return room.log.bytes + (room.utterances.bytes if isinstance(room, Room) else 0)

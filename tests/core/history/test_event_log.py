@@ -142,6 +142,15 @@ def test_the_computed_cost_of_an_event_is_its_memory() -> None:
     assert 0.8 * used < made.bytes < 1.2 * used
 
 
+def test_a_log_tells_by_how_much_it_grows() -> None:
+    made = log(1)
+    told: list[int] = []
+    made.grew = told.append
+    before = made.bytes
+    made.append(Retracted(seq=made.next(), id="u1", ord=1), 1.0)
+    assert told == [made.bytes - before]
+
+
 def test_an_event_is_appended_under_its_own_number() -> None:
     with pytest.raises(AssertionError):
         log(1).append(Cancelled(seq=7, id="u1", rev=1, was="queued"), 1.0)

@@ -6,7 +6,12 @@ import pytest
 
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.stability import StabilityRules
-from gateway.core.utterances.collection import NEAR, Utterances
+from gateway.core.utterances.collection import (
+    CAPTION_BYTES,
+    NEAR,
+    UTTERANCE_BYTES,
+    Utterances,
+)
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
@@ -37,6 +42,17 @@ def test_ended_utterances_that_the_log_has_dropped_are_forgotten() -> None:
     assert len(made) == 5
     made.forget(4)
     assert list(made.by_id) == list(made.speeches) == ["u2", "u4", "u5"]
+
+
+def test_utterances_and_their_captions_are_counted_as_memory() -> None:
+    made = memory()
+    said = [say(made), say(made)]
+    said[0].captions["de"] = Caption("u1", "de", StabilityRules())
+    assert made.bytes == 2 * UTTERANCE_BYTES + CAPTION_BYTES
+    for seq, utterance in enumerate(said, 1):
+        utterance.seq, utterance.captions = seq, {}
+    made.forget(3)
+    assert made.bytes == 0
 
 
 # --- ids ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 from gateway.core.history.event_log import AUTHOR_BYTES, EventLog, cost
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
+from gateway.core.utterances.collection import UTTERANCE_BYTES
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source
@@ -69,7 +70,7 @@ async def test_over_the_limit_private_rooms_are_evicted_first_then_the_longest_e
 
 async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut() -> None:
     said = Source(seq=1, id="u1", rev=1, ord=1, lang="en", text="one")
-    made = hub(memory_bytes=20 * (cost(said) + AUTHOR_BYTES))
+    made = hub(memory_bytes=20 * (cost(said) + AUTHOR_BYTES + UTTERANCE_BYTES))
     for name in ("a", "b", None):
         go(made, come(made, name, *["one"] * 8))
     made.sweep()
@@ -81,6 +82,25 @@ async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut
     assert made.space.bytes <= made.limits.memory_bytes
     for session in stay:
         assert len(session.room.log) >= 5 and session.room.log.oldest > 1
+
+
+async def test_the_memory_limit_holds_while_rooms_grow_between_two_sweeps() -> None:
+    made = hub(memory_bytes=400_000)
+    stay = [come(made, name) for name in ("a", "b")]
+    for n in range(400):
+        for session in stay:
+            made.receive(session, f"{n} " + "one " * 100)
+        await asyncio.sleep(0)
+        assert made.space.bytes <= 1.05 * made.limits.memory_bytes
+    assert made.space.bytes >= 0.9 * made.limits.memory_bytes
+
+
+async def test_rooms_that_have_nothing_to_give_are_left_as_they_are() -> None:
+    made = hub(memory_bytes=1)
+    session = come(made, "a", "one")
+    made.receive(session, '{"type":"say","id":"x","text":"two","final":false}')
+    made.sweep()
+    assert len(session.room.log) == 0 and list(made.rooms) == ["a"]
 
 
 async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
