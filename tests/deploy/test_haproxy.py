@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from benchmarks.ports import free_port
+from gateway.server.runtime.phase import HubPhase
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live
 from tests.support.reverse_proxy import (
@@ -37,12 +40,15 @@ class HAProxy(Site):
     process: subprocess.Popen[bytes]
     east: Live
 
-    async def translate(self, **body: str) -> Live:
-        """Translate a text, and return the gateway that did."""
+    async def translate(self, path: str = "/v1/translate", **request: Any) -> Live:
+        """Translate a text, and return the gateway that did.
+
+        :param request: arguments of the HTTP client's method
+        """
         everybody = [*self.gateways, self.east]
         before = [one.hub.jobs.chunks for one in everybody]
         async with self.http() as client:
-            answer = await client.post("/v1/translate", json=body)
+            answer = await client.post(path, **request)
             assert answer.status_code == 200, answer.text
         after = [one.hub.jobs.chunks for one in everybody]
         changed = [one for one, a, b in zip(everybody, before, after, strict=True) if a != b]
@@ -144,21 +150,116 @@ async def test_a_gateway_that_drains_gets_no_new_rooms_and_the_others_keep_their
     await drain
 
 
-async def test_a_text_is_translated_by_the_pool_of_its_language_pair(haproxy: HAProxy) -> None:
-    text = "good morning"
-    assert await haproxy.translate(text=text, source_lang="en", target_lang="ja") is haproxy.east
-    assert await haproxy.translate(text=text, source_lang="en-GB", target_lang="ja") is haproxy.east
-    german = await haproxy.translate(text=text, source_lang="en", target_lang="de")
-    assert german in haproxy.gateways
+EN_JA = {"source_lang": "en", "target_lang": "ja"}
+DEEPL = {"text": ["good morning"], "source_lang": "EN", "target_lang": "JA"}
+LIBRE = {"q": "good morning", "source": "en", "target": "ja"}
+MESSAGES = [{"role": "user", "content": "good morning"}]
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("path", "request_of_pair"),
+    [
+        ("/v1/translate", {"json": {"text": "good morning", **EN_JA}}),
+        ("/v1/translate", {"data": {"text": "good morning", **EN_JA}}),
+        ("/v1/translate", {"params": {"text": "good morning", **EN_JA}}),
+        # A form may be declared where JSON is sent: curl -d does it.
+        (
+            "/v1/translate",
+            {"content": msgspec.json.encode({"text": "good morning", **EN_JA}), "headers": FORM},
+        ),
+        *(
+            (
+                "/v1/translate",
+                {"json": {"text": "good morning", "source_lang": tag, "target_lang": "ja"}},
+            )
+            for tag in ("en-GB", "en_GB", "EN")
+        ),
+        ("/v2/translate", {"json": DEEPL}),
+        ("/v2/translate", {"data": DEEPL}),
+        ("/translate", {"json": LIBRE}),
+        ("/translate", {"data": LIBRE}),
+        ("/translate", {"params": LIBRE}),
+        (
+            "/v1/chat/completions",
+            {"json": {"model": "translate-en_GB-to-ja", "messages": MESSAGES}},
+        ),
+        (
+            "/v1/chat/completions",
+            {"json": {"model": "translate-ja", "source_lang": "en", "messages": MESSAGES}},
+        ),
+        (
+            "/v1/chat/completions",
+            {"json": {"model": "gpt-4o", "messages": MESSAGES, **EN_JA}},
+        ),
+    ],
+)
+async def test_a_text_is_translated_by_the_pool_of_its_language_pair(
+    haproxy: HAProxy, path: str, request_of_pair: dict[str, Any]
+) -> None:
+    assert await haproxy.translate(path, **request_of_pair) is haproxy.east
+
+
+@pytest.mark.parametrize(
+    ("path", "other_request"),
+    [
+        ("/v1/translate", {"json": {"text": "good", "source_lang": "en", "target_lang": "de"}}),
+        # Nobody but a gateway detects a language, or reads a multipart form.
+        ("/translate", {"json": {"q": "good morning to all of you", "target": "ja"}}),
+        ("/translate", {"files": {name: (None, value) for name, value in LIBRE.items()}}),
+        # The gateway ignores the query where the body is JSON.
+        (
+            "/translate?source=en&target=ja",
+            {"json": {"q": "good morning", "source": "en", "target": "de"}},
+        ),
+        # A name of the other API is no language of this one.
+        ("/translate", {"json": {**LIBRE, "target": "de", **EN_JA}}),
+        # The model states the target, whatever the field says.
+        (
+            "/v1/chat/completions",
+            {"json": {"model": "translate-en-to-de", "messages": MESSAGES, **EN_JA}},
+        ),
+        # HAProxy sees the first 16 KiB, and here the languages stand behind them.
+        (
+            "/v1/translate",
+            {"json": {"context": "c" * 2_000, "padding": " " * 20_000, "text": "good", **EN_JA}},
+        ),
+    ],
+)
+async def test_a_text_whose_pair_has_no_pool_or_cannot_be_read_goes_to_any_gateway(
+    haproxy: HAProxy, path: str, other_request: dict[str, Any]
+) -> None:
+    assert await haproxy.translate(path, **other_request) in haproxy.gateways
 
 
 async def test_a_pool_that_is_down_is_replaced_by_the_other_gateways(haproxy: HAProxy) -> None:
     drain = asyncio.create_task(haproxy.east.hub.drain(1))
     await haproxy.wait("east", one="DOWN")
     text = "guten Morgen, schönes Wetter 良い天気"
-    used = await haproxy.translate(text=text, source_lang="en", target_lang="ja")
-    assert used in haproxy.gateways
+    assert await haproxy.translate(json={"text": text, **EN_JA}) in haproxy.gateways
     await drain
+
+
+async def test_no_request_is_lost_when_the_only_gateway_of_a_pool_is_stopped(
+    haproxy: HAProxy,
+) -> None:
+    statuses: Counter[int] = Counter()
+    jobs_before = haproxy.east.hub.jobs.chunks
+    stopped = asyncio.Event()
+
+    async def client() -> None:
+        async with haproxy.http() as http:
+            for n in range(100):
+                answer = await http.post("/v1/translate", json={"text": "good morning", **EN_JA})
+                statuses[answer.status_code] += 1
+                if n == 10:
+                    haproxy.east.server.should_exit = True  # as SIGTERM does
+                if haproxy.east.hub.phase is HubPhase.CLOSED:
+                    stopped.set()
+
+    await asyncio.gather(*(client() for _ in range(4)))
+    assert statuses == {200: 400}
+    assert haproxy.east.hub.jobs.chunks > jobs_before, "the pool had the first ones"
 
 
 async def test_sockets_survive_a_reload_of_the_proxy(haproxy: HAProxy, folder: Path) -> None:

@@ -106,7 +106,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
         settings = Settings(drain_s=DRAIN_S)
         server = GatewayServer(configure(app, settings), app.state.hub, DRAIN_S)
         hub = app.state.hub
-        hub.now = hub.jobs.now = hub._drain._now = clock
+        hub.now = hub.jobs.now = hub.shutdown._now = clock
         hub.receive(
             hub.open(ConnectRequest(room="r", targets=("de",))), '{"type":"say","text":"one two"}'
         )

@@ -242,12 +242,14 @@ async def readyz(request: Request, _: Permissions) -> Response:
     Without Redis that is so in rooms that are not shared.
     """
     hub = _hub(request)
+    hub.shutdown.probed_at = hub.now()
     return reply(_readiness(hub), 200 if hub.ready else 503)
 
 
 async def readyz_rooms(request: Request, _: Permissions) -> Response:
     """Answer 200 if a new utterance would be translated in any room, else 503 with the reason."""
     hub = _hub(request)
+    hub.shutdown.probed_at = hub.now()
     return reply(_readiness(hub), 200 if hub.ready_for_rooms else 503)
 
 

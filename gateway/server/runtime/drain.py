@@ -2,6 +2,9 @@
 
 Owns: which rooms have settled, and how long the others may take. Must not know: engines, signals,
 who asked for the end. Sessions decide what clients may still send in the meantime.
+
+Requests for a translation (`Room.temporary`) are served as ever, new ones too: a proxy sends them
+until it has noticed, and a refusal would be the answer to the client behind it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ POLL_S = 0.05
 """Seconds between two checks for rooms that have settled."""
 FAREWELL_S = 0.3
 """Seconds for clients to read their last frames. They get those that they miss when they resume."""
+PROBED_S = 15.0
+"""Seconds since the last request of ``/readyz`` within which something is taken to ask regularly.
+Kubernetes asks every 10 s unless it is told otherwise."""
 STOPPING = "The server is about to stop; open the next socket now."
 
 
@@ -51,6 +57,9 @@ class Drain:
         self._act = act
         self._now = now
         self._hurried = False
+        self.probed_at = float("-inf")
+        """Time at which somebody last asked whether this gateway is ready. A proxy that asks
+        regularly sends requests until it asks again."""
 
     def hurry(self) -> None:
         """Cut the drain short, after a second signal."""
@@ -61,15 +70,18 @@ class Drain:
         begun = self._now()
         goaway = Goaway(in_ms=round(seconds * 1000), why=STOPPING)
         for session in list(self._sessions.values()):
-            session.outbox.send(goaway, begun)
-            session.drain()
+            if not session.room.temporary:
+                session.outbox.send(goaway, begun)
+                session.drain()
         for room in self._own():
             # Speakers who are away cannot return to this process.
             for speaker in list(room.attendance.away.values()):
                 room.finish_speaking(speaker, begun)
         # A room is released as soon as nothing is in flight in it, so that the next process can
         # continue it. Its sockets stay open for `OVERLAP_S`, so that clients can open the next one.
-        settled = await self._settle_rooms(begun + min(OVERLAP_S, seconds), begun + seconds)
+        overlap = begun + min(OVERLAP_S, seconds)
+        least = overlap if begun - self.probed_at < PROBED_S else begun
+        settled = await self._settle_rooms(overlap, begun + seconds, least)
         rooms = self._rooms()
         busy = rooms.keys() - settled
         for room in self._own():
@@ -80,8 +92,11 @@ class Drain:
         self._close_sockets(set(rooms))
         await self._poll(lambda: not self._sessions, self._now() + FAREWELL_S)
 
-    async def _settle_rooms(self, overlap: float, until: float) -> set[str]:
-        """Release rooms as they settle, and return them; close sockets from ``overlap`` on."""
+    async def _settle_rooms(self, overlap: float, until: float, least: float) -> set[str]:
+        """Release rooms as they settle, and return them; close sockets from ``overlap`` on.
+
+        It takes until ``least``, even if there are no sockets.
+        """
         settled: set[str] = set()
         last = until
 
@@ -90,7 +105,9 @@ class Drain:
             now = self._now()
             rooms = self._rooms()
             heard = {one.room.name for one in self._sessions.values() if one.hearing}
-            new = {name for name, room in rooms.items() if room.settled} - settled - heard
+            # A request may have further texts, so its room ends with it.
+            new = {n for n, room in rooms.items() if room.settled and not room.temporary}
+            new -= settled | heard
             self._release(new)
             settled.update(new)
             # A private room ends with its process: there is no next socket to wait for.
@@ -98,7 +115,8 @@ class Drain:
             if self._close_sockets(due):
                 last = min(until, now + FAREWELL_S)
             busy = rooms.keys() - settled
-            done = not busy and (not self._sessions or (now >= overlap and now >= last))
+            rest = max(overlap, last) if self._sessions else least
+            done = not busy and now >= rest
             return done or self._hurried
 
         await self._poll(ended, until)

@@ -149,7 +149,7 @@ class Hub:
         self._room_locks = RoomLocks()
         self.degraded = NOT_DEGRADED
         engine.changed = self.refresh_capacity
-        self._drain = Drain(self.places, self.sessions, store, self.act, clock)
+        self.shutdown = Drain(self.places, self.sessions, store, self.act, clock)
         self.space = RoomSpace(self.rooms, self.replicas, limits, self._evict)
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ class Hub:
         was faster, ``not_found`` for a private room that is gone.
         """
         request.check()
-        if self.stopping():
+        if self.phase is HubPhase.CLOSED or (self.stopping() and not request.once):
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
         # An open socket of the same session id is closed, and this one replaces it. Clients may
         # number their attempts, because attempts need not be read in the order in which they were
@@ -486,7 +486,7 @@ class Hub:
         self._move(HubEvent.DRAIN)
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
         shared = [] if self.fleet is None else [self.fleet.drain(seconds)]
-        await asyncio.gather(self._room_locks.end(), self._drain.run(seconds), *shared)
+        await asyncio.gather(self._room_locks.end(), self.shutdown.run(seconds), *shared)
         self.jobs.fail_all()
         self._move(HubEvent.END)
 
@@ -496,4 +496,4 @@ class Hub:
 
     def hurry(self) -> None:
         """Cut the drain short, after a second signal."""
-        self._drain.hurry()
+        self.shutdown.hurry()

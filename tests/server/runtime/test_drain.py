@@ -78,6 +78,45 @@ async def test_during_a_drain_growing_text_may_be_completed_but_nothing_new_begu
         assert live.hub.rooms["a"].log.seq == seq, "another process may have the room by now"
 
 
+async def test_requests_for_translations_are_served_during_a_drain_to_their_last_text() -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    async with (
+        running(engine, drain_s=60.0) as live,
+        httpx.AsyncClient(base_url=live.http) as client,
+    ):
+        texts = {"q": [f"line {n}" for n in range(40)], "source": "en", "target": "de"}
+        begun = asyncio.create_task(client.post("/translate", json=texts))
+        await until(lambda: engine.unfinished > 0)
+        live.server.should_exit = True
+        await until(lambda: live.hub.phase is HubPhase.DRAINING)
+        new = asyncio.create_task(client.post("/translate", json={**texts, "q": "new"}))
+        await until(lambda: len(live.hub.sessions) > 1)
+        engine.release()
+        lines = [f"[de] line {n}" for n in range(40)]
+        assert (await begun).json() == {"translatedText": lines}
+        assert (await new).json() == {"translatedText": "[de] new"}
+
+
+@pytest.mark.parametrize("probed", [False, True])
+async def test_a_gateway_that_is_asked_for_its_readiness_outlasts_the_next_check(
+    probed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.server.runtime.drain.OVERLAP_S", 60.0)
+    async with (
+        running(drain_s=60.0) as live,
+        httpx.AsyncClient(base_url=live.http) as client,
+    ):
+        if probed:
+            assert (await client.get("/readyz")).json()["status"] == "ready"
+        live.server.should_exit = True
+        if probed:
+            await until(lambda: live.hub.phase is HubPhase.DRAINING)
+            assert (await client.get("/readyz")).json()["status"] == "draining"
+            live.hub.hurry()
+        await until(lambda: live.hub.phase is HubPhase.CLOSED)
+
+
 async def test_a_drain_closes_the_socket_of_a_private_room_at_once(tmp_path: Path) -> None:
     hub = Hub(ScriptedEngine(), Limits())
     alone, together = hub.open(ConnectRequest()), hub.open(ConnectRequest(room="r"))
