@@ -75,7 +75,8 @@ class _Turn:
         self.begin = begin  # of the audio behind the last cut
         self.end: int | None = None  # behind the last frame, once the speech has ended
         self.voice_end = begin  # behind the last frame with voice, once the speech has ended
-        self.asked = self.answered = begin  # end of the audio of the last job, and of its result
+        self.asked = begin  # end of the audio when the last job began; of its result, if it has one
+        self.answered = begin  # end of the audio of the last result
         self.hypotheses = hypotheses
         self.language = language
         self.number = 0  # of the utterance, once it was heard
@@ -324,11 +325,11 @@ class SpeechStream:
         # Whisper reads 30 s at most; the rest of a longer speech is for the next job.
         limit = turn.begin + frames(self.timing.longest)
         whole = pausing or turn.end is not None
+        turn.asked = until
         return self._job(turn, min(until, limit), final=whole and until <= limit)
 
     def _job(self, turn: _Turn, until: int, *, final: bool) -> RecognitionJob:
         """Return the job of recognising an utterance behind its last cut."""
-        turn.asked = until
         self._asked = (turn, turn.begin, until, final)
         before = text_of(turn.hypotheses.settled)
         # The utterance before tells style, names and topic, unless it was in another language.
@@ -381,8 +382,9 @@ class SpeechStream:
         if not (believed or (ended and turn.language.settle())):
             turn.tries += turn.end is not None
             return
-        # Only now: words in a language that is in doubt are asked for again.
-        turn.answered = end
+        # Only now: words in a language that is in doubt are asked for again. Speech that was too
+        # long for this job is due at once, but not after a failure, which would come again.
+        turn.answered = turn.asked = end
         words = self._believed(recognised, begin, end)
         turn.hypotheses.add(words, whole=whole)
         # The same text again is worth reporting, because two of a kind are agreed. At the end the

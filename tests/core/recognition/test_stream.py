@@ -125,6 +125,33 @@ def test_no_intermediate_job_begins_in_the_first_moments_of_a_silence() -> None:
     assert [job.final for job in one.jobs] == [False]
 
 
+@pytest.mark.parametrize("silence", [0.0, 0.3])
+def test_a_failure_of_long_speech_is_repeated_with_new_audio_only(silence: float) -> None:
+    one = speaker("en")
+    one.say(1.0)
+    one.say(24.0)
+    if silence:
+        one.hush(silence)
+    else:
+        one.fail()
+    assert one.length() == pytest.approx(20.0, abs=0.1)
+    one.fail()
+    assert one.job is None, "it would fail again at once, without end"
+    one.say(0.6)
+    assert one.job is not None
+    one.answer("we meet")
+    assert one.length() < 10.0, "the rest is due at once"
+
+
+def test_long_speech_in_a_language_that_is_in_doubt_is_repeated_with_new_audio_only() -> None:
+    one = speaker("en", "de")
+    one.say(25.0)
+    one.answer(recognised("we meet", "fr", 0.3))
+    assert one.job is None
+    one.say(0.6)
+    assert one.job is not None
+
+
 def test_a_job_names_room_tenant_languages_prompt_and_hotwords() -> None:
     one = speaker("en", "de")
     one.stream.prompt, one.stream.hotwords = "A meeting.", ("Zygmunt",)
