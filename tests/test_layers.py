@@ -98,6 +98,7 @@ def top(name: str) -> str:
 
 MOST_LINES = 500
 MOST_PARAMETERS = 8
+MOST_LETTERS = 80
 MANY_PARAMETERS = {"gateway/client/api.py: connect"}
 """Functions that may have more, for a reason that is beside them."""
 FILES = sorted(
@@ -236,6 +237,18 @@ def test_no_function_of_the_package_or_the_tests_has_more_than_eight_parameters(
         and parameters(node.args) > MOST_PARAMETERS
     }
     assert many == MANY_PARAMETERS
+
+
+def test_no_name_of_a_test_is_over_80_letters() -> None:
+    long = {
+        node.name
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and len(node.name) > MOST_LETTERS
+    }
+    assert long == set()
 
 
 def parameters(of: ast.arguments) -> int:

@@ -53,7 +53,7 @@ def owners(gateways: list[Live], room: str) -> int:
 
 
 @pytest.mark.parametrize("how", ["FLUSHALL", "restart"])
-async def test_rooms_keep_one_owner_and_their_log_when_clients_come_as_redis_loses_its_data(
+async def test_rooms_keep_owner_and_log_when_clients_come_while_redis_loses_its_data(
     redis: RedisServer, how: str
 ) -> None:
     async with (

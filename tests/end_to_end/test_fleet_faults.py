@@ -184,7 +184,7 @@ async def test_sockets_of_a_gateway_that_started_without_redis_resume_on_another
                     assert (again["session"], again["room"]) == (welcome["session"], "r")
 
 
-async def test_text_beyond_the_bound_is_refused_in_a_long_outage_and_the_rest_is_shown_once(
+async def test_text_beyond_the_bound_is_refused_in_an_outage_and_the_rest_shown_once(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room_authority, "FULL", 6)

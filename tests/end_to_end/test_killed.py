@@ -66,7 +66,7 @@ def seqs(events: list[Event]) -> list[int]:
     return [e["seq"] for e in events if "seq" in e and e["type"] not in ("welcome", "tick")]
 
 
-async def test_after_a_kill_stored_events_are_there_and_readers_of_them_resume_without_a_gap(
+async def test_after_a_kill_stored_events_remain_and_their_readers_resume_without_a_gap(
     tmp_path: Path,
 ) -> None:
     async with kept(tmp_path) as child:

@@ -132,7 +132,7 @@ def test_a_resumed_reader_must_get_everything_since_unless_it_was_told_of_a_gap(
     ]
 
 
-def test_a_new_epoch_continues_at_the_readers_place_and_events_it_dropped_are_not_missed() -> None:
+def test_a_new_epoch_continues_at_the_readers_place_without_the_events_it_dropped() -> None:
     case = Case()
     one, two = case.reader("de"), case.reader("de")
     for event in (said(1), end(2), said(3, "b")):

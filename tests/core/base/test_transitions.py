@@ -24,7 +24,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("table", "state", "event"), PAIRS)
-def test_an_event_leads_to_the_state_in_the_table_or_is_an_error_that_names_both_states(
+def test_an_event_leads_to_the_state_in_the_table_or_an_error_names_both_states(
     table: Table[Any, Any], state: enum.Enum, event: enum.Enum
 ) -> None:
     if event in table[state]:

@@ -32,7 +32,7 @@ def test_a_text_that_begins_with_a_sign_is_kept_as_it_is() -> None:
         assert validation.clean(text) == text
 
 
-def test_the_language_of_a_speaker_is_english_if_the_model_reads_it_and_else_its_first() -> None:
+def test_a_speaker_has_english_if_the_model_reads_it_and_else_its_first_language() -> None:
     assert validation.usual(Profile(name="test", kind="raw", languages=("de", "en"))) == "en"
     assert validation.usual(Profile(name="test", kind="raw", languages=("de", "fr"))) == "de"
 
@@ -68,7 +68,7 @@ def test_a_text_that_is_too_long_or_has_nothing_in_it_is_refused() -> None:
     assert refused(validation.said, " \n ", 5) is ErrorCode.EMPTY_TEXT
 
 
-def test_languages_that_are_read_are_spelt_correctly_and_the_others_named_in_one_fault() -> None:
+def test_known_languages_are_normalised_and_one_fault_names_all_the_others() -> None:
     there, fault = validation.readable(["DE", "no language", "fr", "tlh"], PROFILE, 10, EVERYTHING)
     assert there == ("de", "fr")
     assert fault is not None and fault.code is ErrorCode.LANG_UNSUPPORTED

@@ -26,7 +26,7 @@ def test_a_revision_that_is_not_newer_is_stale(rev: int) -> None:
     assert_error(peer.say("another", id="x", rev=rev, final=False), ErrorCode.STALE)
 
 
-def test_the_same_revision_with_the_same_text_is_acknowledged_again_and_changes_nothing() -> None:
+def test_a_repeated_revision_with_the_same_text_is_acknowledged_and_changes_nothing() -> None:
     room, peer = meeting("de")
     peer.say("one", id="x", rev=3, final=False)
     jobs = dict(room.jobs)

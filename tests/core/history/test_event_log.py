@@ -267,7 +267,7 @@ def conversation() -> EventLog:
     return made
 
 
-def test_the_last_utterances_that_stand_come_with_all_that_was_decided_of_them_in_order() -> None:
+def test_the_last_standing_utterances_come_with_all_their_decisions_in_order() -> None:
     assert [event.seq for event in conversation().last(1)] == [4]
     assert [event.seq for event in conversation().last(2)] == [1, 2, 4, 7, 8]
     assert conversation().last(9) == conversation().last(2)

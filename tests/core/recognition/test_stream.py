@@ -102,7 +102,7 @@ def test_a_pause_replaces_an_intermediate_job_that_is_not_answered() -> None:
     assert one.finals == ["we meet"]
 
 
-def test_a_job_that_has_heard_the_speech_before_a_pause_is_not_replaced_by_the_next_pause() -> None:
+def test_a_job_with_all_speech_before_a_pause_is_not_replaced_at_the_next_pause() -> None:
     one = speaker("en")
     one.say(1.0)
     one.hush(0.3)
@@ -435,7 +435,7 @@ def test_a_doubtful_short_answer_is_recognised_again_in_the_language_of_the_spea
     assert {heard.lang for heard in one.heard} == {"de"}
 
 
-def test_the_language_of_one_language_is_known_also_if_the_recogniser_is_silent_about_it() -> None:
+def test_a_single_language_is_known_even_if_the_recogniser_does_not_name_it() -> None:
     for langs, lang in ((("fr",), "fr"), (("fr", "de"), "")):
         one = speaker(*langs)
         one.say(1.0)

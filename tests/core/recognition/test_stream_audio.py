@@ -134,7 +134,7 @@ def test_the_words_of_a_pause_replace_agreed_words() -> None:
     assert one.finals == ["We meet again."]
 
 
-def test_an_intermediate_hypothesis_never_replaces_agreed_words_even_if_it_is_the_last() -> None:
+def test_an_intermediate_hypothesis_never_replaces_agreed_words_even_as_the_last() -> None:
     one = speaker("en")
     for text in ("we meet again", "we meet again", "they met a"):
         one.say(1.0)

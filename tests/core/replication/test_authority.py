@@ -122,7 +122,7 @@ def test_a_gateway_that_introduces_itself_again_keeps_its_members_and_their_work
     assert "source" in names(speaker.say("good day", id="x"))
 
 
-def test_work_that_ended_while_a_gateway_was_out_of_step_is_over_after_its_introduction() -> None:
+def test_work_that_ended_while_a_gateway_was_out_of_step_ends_with_its_introduction() -> None:
     room = FleetMeeting()
     speaker = room.enter("de", gateway="g2")
     speaker.say("good", id="x")
@@ -135,7 +135,7 @@ def test_work_that_ended_while_a_gateway_was_out_of_step_is_over_after_its_intro
     assert speaker.session.member.inflight == set()
 
 
-def test_a_reader_in_another_gateway_is_shown_as_many_finished_captions_as_it_asks_for() -> None:
+def test_a_reader_in_another_gateway_gets_as_many_finished_captions_as_it_asks_for() -> None:
     room = FleetMeeting()
     speaker = room.enter("de", gateway="g1")
     for id in ("x", "y"):

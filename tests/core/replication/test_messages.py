@@ -40,7 +40,7 @@ def publish(room: FleetMeeting, *message: Any) -> None:
     room.act()
 
 
-def test_the_gateway_of_the_authority_need_not_decode_a_delta_and_others_read_the_same() -> None:
+def test_a_delta_is_not_decoded_beside_the_authority_and_reads_the_same_elsewhere() -> None:
     delta = Delta(id="x", rev=1, lang="ja", add="会議は", draft="今日です", n=1)
     message = Grown.of(7, delta, [])
     assert message.delta is delta

@@ -12,9 +12,7 @@ def fleet() -> FleetMeeting:
     return FleetMeeting()
 
 
-def test_clients_come_back_to_a_new_replica_if_the_room_has_begun_anew_without_the_old_one() -> (
-    None
-):
+def test_clients_return_to_a_new_replica_if_the_room_began_anew_without_the_old_one() -> None:
     room = fleet()
     peer = room.enter("de", gateway="g2")
     peer.say("good", id="x")

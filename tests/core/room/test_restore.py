@@ -295,7 +295,7 @@ def test_settings_that_a_later_change_does_not_name_stay() -> None:
     assert list(context.names) == ["Ada"]
 
 
-def test_a_language_cancelled_in_an_utterance_that_was_then_cancelled_is_not_of_the_next() -> None:
+def test_a_cancelled_utterance_leaves_no_cancelled_language_to_the_next_of_its_id() -> None:
     past = History()
     past.cancel("u1", "de")
     past.cancel("u1")

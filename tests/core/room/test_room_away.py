@@ -165,7 +165,7 @@ def test_languages_that_only_it_read_linger_as_they_do() -> None:
     assert not room.room.captioner.jobs
 
 
-def test_a_room_is_empty_once_the_last_thing_was_cancelled_that_somebody_was_waited_for() -> None:
+def test_a_room_is_empty_once_the_last_work_of_an_absent_member_is_cancelled() -> None:
     room, peer = meeting("de", grace_s=10.0, linger_s=5.0)
     peer.say("one")
     peer.cut()

@@ -113,7 +113,7 @@ def test_a_partial_is_shown_in_one_step_when_its_job_ends() -> None:
     assert peer.events() == [Delta(id="x", rev=1, lang="de", draft="guten Tag", n=0)]
 
 
-def test_a_partial_that_only_repeats_the_beginning_of_what_is_shown_takes_nothing_away() -> None:
+def test_a_partial_that_repeats_the_beginning_of_the_shown_text_takes_nothing_away() -> None:
     room, peer = meeting("de")
     peer.say("good", id="x", final=False)
     room.finish(room.job("de"), "guten Tag")

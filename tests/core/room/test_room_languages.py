@@ -143,9 +143,7 @@ def test_a_reader_that_begins_in_the_middle_is_shown_the_caption_so_far() -> Non
     assert late.screen["x", "de"].text == "guten"
 
 
-def test_a_reader_that_begins_in_the_middle_is_shown_the_stable_text_of_a_complete_utterance() -> (
-    None
-):
+def test_a_reader_that_joins_late_is_shown_the_stable_text_of_a_complete_utterance() -> None:
     room, peer = meeting("de")
     peer.say("hello")
     room.feed(room.job("de"), "hal")
@@ -242,7 +240,7 @@ def test_a_reader_of_two_tags_is_sent_both() -> None:
     assert [final.lang for final in only(Final, peer.events())] == ["de", "de-AT"]
 
 
-def test_a_language_is_cancelled_for_all_tags_of_it_and_each_reader_is_told_under_its_own() -> None:
+def test_a_language_is_cancelled_for_all_its_tags_and_each_reader_sees_its_own_tag() -> None:
     room, peer = meeting("de-AT")
     reader = room.enter("de")
     peer.say("hello")

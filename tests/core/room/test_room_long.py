@@ -43,7 +43,7 @@ def test_the_complete_beginning_of_a_long_text_becomes_an_utterance_of_its_own()
     assert not peer.session.member.inflight
 
 
-def test_the_acknowledgement_keeps_the_id_and_tells_the_position_of_the_part_that_grows() -> None:
+def test_an_acknowledgement_keeps_the_id_and_tells_the_position_of_the_growing_part() -> None:
     room, peer = meeting(options=SHORT)
     monologue(peer, 2)
     ack = one(Ack, peer.say(f"{FIRST} {SECOND} Then", id="u1", final=False))

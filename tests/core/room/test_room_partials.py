@@ -127,7 +127,7 @@ def test_the_engine_is_told_the_token_ids_of_the_translation_before() -> None:
     assert room.job("de").prefix_ids == (0, 1, 2)
 
 
-def test_the_engine_is_told_the_translation_before_and_may_lean_to_it_while_text_grows() -> None:
+def test_the_last_translation_is_a_draft_for_the_engine_with_a_bias_while_text_grows() -> None:
     room, peer = meeting("de")
     committed(room, peer)
     peer.say("one two three four", id="x", final=False)
@@ -173,7 +173,7 @@ def test_a_final_is_translated_freely_and_goes_on_from_what_was_committed() -> N
     assert one(Final, peer.events()).text == "eins zwei drei vier fünf"
 
 
-def test_a_final_that_contradicts_it_is_stopped_and_made_again_with_it_as_its_beginning() -> None:
+def test_a_final_that_contradicts_stable_text_is_made_again_with_it_as_its_prefix() -> None:
     room, peer = meeting("de")
     committed(room, peer)
     peer.say("one two three four", id="x")
@@ -295,7 +295,7 @@ def test_a_job_into_the_language_that_is_spoken_is_aborted() -> None:
     assert peer.screen["x", "de"].text == "good gut"
 
 
-def test_a_caption_made_of_a_text_in_another_language_is_replaced_by_the_original_too() -> None:
+def test_a_caption_from_a_text_in_another_language_is_replaced_by_the_original_too() -> None:
     room, peer = meeting("de", options=CAREFUL)
     for count in (2, 3):
         peer.say(said(count), id="x", final=False)

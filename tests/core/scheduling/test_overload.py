@@ -310,7 +310,7 @@ def test_the_newest_slots_are_taken_away_as_many_as_the_engine_is_short_of() -> 
     assert engine.seat(*served) == [True] * kept + [False] * (10 - kept)
 
 
-def test_no_place_is_taken_away_while_the_queue_gets_shorter_or_the_engine_stands_still() -> None:
+def test_no_place_is_taken_while_the_queue_shrinks_or_the_engine_stands_still() -> None:
     engine = Engine()
     engine.overload()
     for _ in range(4):

@@ -92,7 +92,7 @@ def test_a_queued_job_that_is_aborted_never_starts() -> None:
     assert scheduler.queued == 0
 
 
-def test_a_running_job_that_is_aborted_is_stopped_and_holds_its_slot_until_it_has_ended() -> None:
+def test_an_aborted_running_job_is_stopped_and_holds_its_slot_until_it_has_ended() -> None:
     scheduler = Scheduler(capacity=1, depth=10)
     queue(scheduler, job("1"), job("2"))
     scheduler.actions()

@@ -87,7 +87,7 @@ class Engine:
         return bool(self._running)
 
 
-def test_work_counts_bytes_so_that_scripts_compare_and_not_what_the_prefix_has_already() -> None:
+def test_work_is_counted_in_bytes_without_the_prefix_so_that_scripts_compare() -> None:
     assert work(job("1", "abcd")) == BYTES + 4
     assert work(job("1", "会議")) == BYTES + 6
     grown = Job(id="1", text="one two three", source="en", target="de", prefix="eins zwei ")
@@ -178,7 +178,7 @@ def test_every_job_starts_and_the_engine_rests_only_where_a_slot_is_kept_free(
     others=st.lists(st.sampled_from(TEXTS), max_size=60),
     alone=st.integers(0, 30),
 )
-def test_work_done_for_two_tenants_with_jobs_waiting_differs_by_a_largest_job_a_slot_and_one(
+def test_work_for_two_waiting_tenants_differs_by_a_largest_job_for_each_slot_and_one(
     capacity: int, long: list[str], short: list[str], others: list[str], alone: int
 ) -> None:
     engine = Engine(capacity)
@@ -245,7 +245,7 @@ def test_a_slot_stays_free_for_an_expected_tenant(capacity: int, used: int) -> N
     assert engine.scheduler.running == used
 
 
-def test_a_tenant_with_fewer_running_jobs_has_the_last_slot_though_another_was_before() -> None:
+def test_a_tenant_with_fewer_running_jobs_gets_the_last_slot_before_an_earlier_one() -> None:
     engine = flooded(4, lambda scheduler: scheduler.expect("b", 0.0))
     engine.submit(job("b0", "x" * 400, tenant="b"))
     engine.submit(job("b1", "x", tenant="b"))

@@ -58,9 +58,7 @@ def test_a_token_has_the_permissions_of_its_seat_unless_that_is_everything() -> 
     assert place is not None and place.permissions is None
 
 
-def test_a_token_does_not_grow_with_the_languages_that_were_typed_and_says_if_too_many_were() -> (
-    None
-):
+def test_a_token_does_not_grow_with_typed_languages_and_says_if_there_were_too_many() -> None:
     most = Limits().targets
     assert token(ConnectRequest(targets=("de",) * 9_000), most) == token(
         ConnectRequest(targets=("de",) * 99), most

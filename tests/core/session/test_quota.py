@@ -194,7 +194,7 @@ def test_a_report_may_have_more_fields_in_a_newer_release() -> None:
     assert decode_report(newer) == report
 
 
-def test_connecting_again_does_not_renew_the_minute_and_an_account_is_closed_in_the_end() -> None:
+def test_a_new_connection_does_not_renew_the_minute_and_unused_accounts_are_dropped() -> None:
     ledger, one = TenantUsage(), member()
     account = ledger.enter(one, permissions(minute=1))
     assert account is not None

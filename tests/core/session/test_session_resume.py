@@ -192,7 +192,7 @@ def test_a_language_that_does_not_exist_is_named_after_what_was_missed() -> None
 # --- what cannot be told ------------------------------------------------------------------------
 
 
-def test_a_client_beyond_the_log_is_sent_recent_events_and_the_path_of_the_transcript() -> None:
+def test_a_client_beyond_the_log_gets_recent_events_and_the_path_of_the_transcript() -> None:
     room, peer = meeting("de", log=4)
     said(room, peer, "one", "two", "three")
     peer.cut()

@@ -21,7 +21,7 @@ def needed(text: str, *, target: str = "de", translation: str = WORDS, prefix: s
     return made.needed("en", target, text, prefix)
 
 
-def test_the_whole_translation_is_needed_until_a_caption_of_the_pair_has_been_finished() -> None:
+def test_the_whole_translation_is_needed_until_the_pair_has_a_finished_caption() -> None:
     made = LengthRatios(RULES)
     assert made.needed("en", "de", SPOKEN) == 0
     made.learn("en", "de", SPOKEN, WORDS)

@@ -172,7 +172,7 @@ def test_words_that_belong_to_a_conjunction_stay_with_it() -> None:
     assert head(f"{words(12)} et surtout parce qu’il {words(16)}", "fr") == words(12)
 
 
-def test_a_sentence_without_marks_is_cut_off_before_the_words_that_begin_the_next_one() -> None:
+def test_a_sentence_without_marks_is_cut_before_the_words_that_begin_the_next() -> None:
     assert head(f"{words(12)} okay thank you {words(16)}") == f"{words(12)} okay"
     assert head(f"{words(12)} what can i {words(16)}") == words(12)
     assert head(f"{words(12)} könnten sie {words(16)}", "de") == words(12)

@@ -152,7 +152,7 @@ def spoken(made: Utterances, count: int) -> list[Utterance]:
     return said
 
 
-def test_the_translations_before_an_utterance_are_those_of_the_last_ones_oldest_first() -> None:
+def test_the_translations_before_an_utterance_are_of_the_last_ones_oldest_first() -> None:
     made = Utterances("meeting", StreamingOptions(), Limits(context=5, context_s=60.0))
     said = spoken(made, NEAR + 2)
     pairs = (("text 2", "Text 2"), ("text 3", "Text 3"))

@@ -343,7 +343,7 @@ def test_a_new_utterance_says_nothing_yet() -> None:
     assert made.captions == {} and not made.ended
 
 
-def test_an_utterance_has_ended_when_it_was_said_to_its_end_and_all_its_captions_have() -> None:
+def test_an_utterance_has_ended_when_its_text_and_all_its_captions_are_complete() -> None:
     utterance = Utterance("u1", 1, "s1")
     made = utterance.captions["de"] = caption()
     assert not current(utterance.ended)

@@ -188,7 +188,7 @@ def test_a_final_of_a_changed_source_takes_stable_text_back_when_it_contradicts_
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("", "Guten Abend", True)
 
 
-def test_a_final_shorter_than_stable_text_of_a_changed_source_retracts_it_before_its_end() -> None:
+def test_a_final_shorter_than_the_stable_text_of_a_changed_source_retracts_it_first() -> None:
     seen = doubted().begin(partial=False).feed("Guten")
     seen.see(seen.caption.correct("Guten"))
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("Guten", "", True)
@@ -245,6 +245,6 @@ def test_a_rejected_forced_final_is_made_freely() -> None:
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("", "Hallo", True)
 
 
-def test_a_second_attempt_replaces_what_the_first_showed_and_takes_nothing_stable_back() -> None:
+def test_a_second_attempt_replaces_the_text_of_the_first_and_keeps_stable_text() -> None:
     seen = final().feed("Guten Morgen Sure!").feed("Guten Morgen ihr", reset=True)
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("Guten Morgen", " ihr", False)

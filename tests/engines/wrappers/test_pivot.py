@@ -248,9 +248,7 @@ def first_steps(inner: Bridge) -> list[tuple[str, str]]:
     return [(one.text, one.prefix) for one in inner.given if one.target == "en"]
 
 
-async def test_the_first_step_of_a_growing_text_begins_with_what_two_translations_agreed_on() -> (
-    None
-):
+async def test_the_first_step_of_a_growing_text_begins_with_the_agreed_translation() -> None:
     inner = Bridge()
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):

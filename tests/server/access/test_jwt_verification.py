@@ -313,7 +313,7 @@ async def test_tokens_are_answered_busy_while_the_issuer_publishes_no_usable_set
     assert caplog.text.count("cannot be used") == 1
 
 
-async def test_an_answer_with_another_status_is_no_key_set_and_its_redirect_is_not_followed(
+async def test_an_answer_with_another_status_is_no_key_set_and_no_redirect_is_followed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with Receiver(number=BOTH) as other:

@@ -127,7 +127,7 @@ async def test_a_room_that_redis_has_lost_is_left_to_the_gateways_that_have_its_
     await until(lambda: empty.numbers == [1, 2, 3])
 
 
-async def test_an_owner_gets_its_room_back_before_anybody_else_when_redis_has_lost_its_data(
+async def test_an_owner_gets_its_room_back_first_when_redis_has_lost_its_data(
     redis: RedisServer, links: Links
 ) -> None:
     owner, newcomer = await links.join(redis), await links.join(redis)
@@ -294,7 +294,7 @@ async def test_a_ping_is_answered_between_the_messages_of_a_feed(
 
 
 @pytest.mark.parametrize("end", ["killed", "closed"])
-async def test_a_gateway_with_another_version_of_the_messages_waits_until_the_others_have_ended(
+async def test_a_gateway_with_another_version_of_the_messages_waits_for_the_others_to_end(
     redis: RedisServer, links: Links, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     if end == "killed":  # else the last one tells that it leaves

@@ -232,7 +232,7 @@ def test_a_commit_ends_the_audio_and_the_next_piece_continues_its_clock() -> Non
     assert isinstance(begun, Audio) and begun.t0 == 0.01
 
 
-def test_the_clock_of_the_audio_counts_all_pieces_and_no_half_sample_of_the_one_before() -> None:
+def test_the_clock_of_the_audio_counts_all_pieces_and_no_half_sample() -> None:
     client = peer()
     for _ in range(3):
         client.send(APPEND, audio=PIECE)

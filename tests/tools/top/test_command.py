@@ -88,7 +88,7 @@ def keys(tmp_path: Path) -> Authenticator:
 
 
 @pytest.mark.parametrize("key", [None, SPEAKER, "gwk_wrong_one"])
-def test_where_keys_are_required_and_none_is_right_the_state_is_shown_and_the_variable_named(
+def test_without_a_right_key_the_state_is_shown_and_the_variable_is_named(
     key: str | None,
     keys: Authenticator,
     capsys: pytest.CaptureFixture[str],

@@ -108,9 +108,7 @@ def test_unused_places_do_not_end_a_search_while_captions_are_lost() -> None:
     assert search.taken == [2, 4, 8, 16]
 
 
-def test_the_second_setting_is_tried_with_the_best_of_the_first_which_is_not_measured_again() -> (
-    None
-):
+def test_the_second_setting_is_tried_with_the_best_of_the_first_measured_once() -> None:
     search = Search(
         lambda value, _: figures(final={2: 900, 4: 1200, 2048: 700}.get(value, 5000), running=9)
     )

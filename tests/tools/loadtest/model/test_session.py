@@ -94,9 +94,7 @@ def test_latencies_count_from_the_due_time(wire: Any) -> None:
     assert (room.counts["deltas"], room.counts["captions"]) == (2, 1)
 
 
-def test_the_first_text_counts_from_the_beginning_of_an_utterance_and_the_final_from_its_end() -> (
-    None
-):
+def test_first_text_counts_from_the_start_of_an_utterance_and_final_from_its_end() -> None:
     room = Room()
     room.delta(GROWN, 11.5)
     room.final(GROWN, 15.5)
