@@ -288,6 +288,20 @@ def test_no_docstring_opens_with_a_pronoun_or_a_relative_clause(folder: str) -> 
     assert found == []
 
 
+PARAMETER = re.compile(r":param \w+: (?:of|that)\b.*", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("folder", WRITTEN)
+def test_the_text_of_a_parameter_begins_with_a_noun(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT.parent)}: {text}"
+        for path in sorted((ROOT.parent / folder).rglob("*.py"))
+        for docstring in docstrings(ast.parse(path.read_text("utf-8")))
+        for text in PARAMETER.findall(docstring)
+    ]
+    assert found == []
+
+
 def docstrings(module: ast.Module) -> Iterator[str]:
     """Yield the docstrings of a module, of its classes and functions, and of attributes.
 

@@ -106,7 +106,7 @@ def build_recogniser(settings: Settings) -> Recogniser:
 def fleet(url: str | None) -> Callable[[Hub], None]:
     """Return the function that joins the gateways with the same Redis. Raises `SettingsError`.
 
-    :param url: of the Redis; None: the function does nothing
+    :param url: address of Redis; None: the function does nothing
     """
     if url is None:
         return lambda _: None

@@ -199,7 +199,7 @@ def _pair(pair: tuple[str, str], where: str) -> tuple[str, str]:
 def refuse_removed(name: str, origin: str) -> None:
     """Raise `SettingsError` with the replacement if a name is that of a removed setting.
 
-    :param name: of a key, a flag or a variable without its prefix
+    :param name: name of a key, a flag or a variable without its prefix
     :param origin: names the setting in the message
     """
     why = REMOVED.get(name.lstrip("-").lower().replace("-", "_"))

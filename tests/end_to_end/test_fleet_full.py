@@ -52,7 +52,7 @@ async def test_empty_rooms_make_place_for_another_and_keep_what_was_said(
             assert (await back.until("final"))[-1]["text"] == "[de] line 0"
 
 
-async def test_a_room_with_somebody_in_it_is_not_evicted_even_if_they_are_at_another_gateway(
+async def test_a_room_is_not_evicted_while_it_has_members_at_another_gateway(
     redis: RedisServer,
 ) -> None:
     settings = Settings(redis=redis.url)

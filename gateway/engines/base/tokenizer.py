@@ -350,10 +350,10 @@ def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
 def output_limit(profile: Profile, source: int, prompt: int, prefix: int, context: int) -> int:
     """Return the most tokens of an output, for these numbers of tokens.
 
-    :param source: of the source text
-    :param prompt: of the whole prompt
-    :param prefix: of the forced prefix
-    :param context: that prompt and output may take together
+    :param source: tokens of the source text
+    :param prompt: tokens of the whole prompt
+    :param prefix: tokens of the forced prefix
+    :param context: tokens that prompt and output may take together
 
     Raises `JobFault` if the prompt leaves no room for output.
     """

@@ -36,7 +36,7 @@ class ModelServer:
     :param capacity: connections to keep open
     :param connections: most connections at once
     :param read_timeout: seconds between two pieces of a response
-    :param headers: of every request
+    :param headers: headers of every request
 
     Raises `EngineFault` if the url or the key is malformed.
     """

@@ -77,7 +77,7 @@ class VllmApi:
     def build(self, config: Any, stats: EngineStats) -> Any:
         """Return an engine, after starting its processes. Its statistics go to ``stats``. Blocks.
 
-        :param config: of `configure`
+        :param config: configuration made by `configure`
         """
         # With `disable_log_stats` vLLM writes no statistics to the log; its metrics are kept.
         engine = self.vllm.AsyncLLMEngine.from_vllm_config(

@@ -51,7 +51,7 @@ class FleetLink:
     """The link of this gateway with its fleet.
 
     :param url: such as ``redis://localhost:6379/0``
-    :param version: of the messages; gateways with another one are not joined
+    :param version: version of the messages; gateways with another one are not joined
     :param keep: durable events that the log of a room keeps
     :param kept_s: seconds that everything about a room is kept after its last gateway has ended
     :param key_s: seconds that the signing key is kept after the last gateway has ended

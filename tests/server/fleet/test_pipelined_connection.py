@@ -84,7 +84,7 @@ async def test_a_part_whose_task_ends_runs_again_on_another_connection(
     await made.aclose()
 
 
-async def test_a_part_whose_connections_are_lost_soon_does_not_call_itself_ready_again_and_again(
+async def test_a_part_that_soon_loses_its_connections_does_not_report_ready_each_time(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.server.fleet.connection.MOST_S", 0.001)

@@ -74,7 +74,7 @@ async def test_a_cycle_that_becomes_garbage_after_it_settled_is_freed_when_idle(
         assert sum(collector.pauses) > 0 and collector.longest == 0
 
 
-async def test_settled_garbage_is_freed_although_somebody_is_there_before_it_doubles_all_objects(
+async def test_settled_garbage_is_freed_before_it_doubles_all_objects_in_a_busy_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gc_tuning, "THAW_S", 0.01)

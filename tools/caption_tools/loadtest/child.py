@@ -134,7 +134,7 @@ class UserConnection:
 class ClientProcess:
     """The sockets of one process.
 
-    :param number: of this process, among those of the plan
+    :param number: number of this process, among those of the plan
     :param tell: sends a sample to the process that reports
     """
 

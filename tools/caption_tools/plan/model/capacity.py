@@ -89,8 +89,8 @@ class EngineQueue(msgspec.Struct, frozen=True, kw_only=True):
 def queue_of(engine: EngineFigures, jobs: float, tokens: float, share: float) -> EngineQueue:
     """Return the queue of one engine.
 
-    :param jobs: that it gets a second
-    :param tokens: of a job, on average
+    :param jobs: jobs that it gets a second
+    :param tokens: tokens of a job, on average
     :param share: share of the work that is finals
     """
     running, alone = 0.0, engine.alone(tokens)
@@ -254,7 +254,7 @@ def _waits(
 ) -> None:
     """Add the use of an engine, and how long its captions take.
 
-    :param jobs: that one engine gets a second
+    :param jobs: jobs that one engine gets a second
     :param each: tokens of a job
     """
     engine = share.figures

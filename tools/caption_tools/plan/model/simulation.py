@@ -69,9 +69,9 @@ class Simulation:
     """One run.
 
     :param speech: the texts to translate of each speaker, see `load.spoken`
-    :param core: of the gateway's processes; None: sockets take no time
-    :param processes: that the rooms of the plan are divided among
-    :param readers: of one room on one process
+    :param core: figures of the gateway's processes; None: sockets take no time
+    :param processes: processes that the rooms of the plan are divided among
+    :param readers: readers of one room on one process
     """
 
     def __init__(

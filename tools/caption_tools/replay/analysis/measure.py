@@ -175,7 +175,7 @@ def heard(said: ScriptUtterance, at: float) -> float:
 def lagging(delays: Sequence[float], source: float, reference: int) -> float:
     """Return LAAL (https://arxiv.org/abs/2206.05807) of one utterance, in the unit of its delays.
 
-    :param delays: of each unit, from the beginning of the utterance; not empty
+    :param delays: delay of each unit, from the beginning of the utterance; not empty
     :param source: length of the utterance, above 0
     :param reference: units of the reference, or 0 if there is none
     """
