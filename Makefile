@@ -10,6 +10,9 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
+# Every start of Python would compile all modules again: 1.4 s of CPU for the server, not 0.6 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
