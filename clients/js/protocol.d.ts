@@ -504,8 +504,9 @@ export interface Tick {
  * The start, a change or the end of reduced service.
  *
  * `partials` is `off` while the engine is overloaded: captions come once the utterance is
- * final. `engine` is present while that engine replaces the one in `welcome`. Normal service
- * is back with `partials` `on` and no `engine`.
+ * final. `engine` is present while that engine replaces the one in `welcome`, or does only a
+ * part of its work under the same name. Normal service is back with `partials` `on` and no
+ * `engine`.
  */
 export interface Degraded {
   type: "degraded";

@@ -86,6 +86,12 @@ class EngineRoute:
             known = self._taken[source, target] = allowed and model.supports(source, target)
         return known
 
+    def covers(self, other: EngineRoute) -> bool:
+        """Tell whether it is given all pairs of another one, which has the same model."""
+        if self._pairs is None or other._pairs is None:
+            return self._pairs is None
+        return set(other._pairs) <= set(self._pairs)
+
     def serves(self, source: str, target: str) -> bool:
         """Tell whether it would translate a pair now."""
         ready = self.engine.health is Health.READY
@@ -133,6 +139,7 @@ class RoutedEngine(PushEngine):
         self.changed: Callable[[], None] = lambda: None
         """Called when the capacity or `substitute` has changed."""
         self._working = self.name
+        self._reduced = False
         self._started = self._closed = False
         self._open_sinks: dict[str, RoutedSink] = {}
         self._table: tuple[tuple[object, ...], PairTable] | None = None
@@ -182,8 +189,11 @@ class RoutedEngine(PushEngine):
 
     @property
     def substitute(self) -> str | None:
-        """Names of the engines that translate while one of them cannot; None if all can."""
-        return None if self._working == self.name else self._working
+        """Names of the engines that translate while one of them cannot; None if all can.
+
+        An engine whose twin of the same name is given its pairs too is not missed.
+        """
+        return self._working if self._reduced else None
 
     def stats(self) -> Mapping[str, float]:
         """Return nothing: the engines are counted one by one, see `parts`."""
@@ -232,8 +242,21 @@ class RoutedEngine(PushEngine):
         # While none works, the last report stays: nothing has come back.
         if self._started and working:
             self._working = ", ".join(dict.fromkeys(working))
+            self._reduced = self._working != self.name or any(
+                route.engine.health is not Health.READY and not self._has_twin(route)
+                for route in self.routes
+            )
         if self._started and not self._closed:
             self.changed()
+
+    def _has_twin(self, gone: EngineRoute) -> bool:
+        """Tell whether a ready engine of the same name is given all pairs of one that is gone."""
+        return any(
+            route.engine.health is Health.READY
+            and route.engine.name == gone.engine.name
+            and route.covers(gone)
+            for route in self.routes
+        )
 
     # --- jobs -----------------------------------------------------------------------------------
 

@@ -16,11 +16,13 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.testing.subject import RecordingSink
 from gateway.engines.wrappers import routed as module
 from gateway.engines.wrappers.fallback import FallbackEngine
-from gateway.engines.wrappers.routed import STALE_S, EngineRoute, RoutedEngine
+from gateway.engines.wrappers.routed import STALE_S, EngineRoute, Pairs, RoutedEngine
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Job
 from tests.engines.reading import chunks, job, read, started
 from tests.engines.workshop import Loading, Time, settle
+from tests.support.live import running
+from tests.support.talk import talk
 from tests.support.typed import current
 
 
@@ -304,6 +306,46 @@ async def test_pairs_that_only_a_dead_engine_has_fail_at_once() -> None:
         assert engine.lane("en", "de") == ()
         assert engine.free(()) == 1, "such a job does not wait for a slot"
         assert engine.profile.supports("en", "de"), "the engine may come back"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "others", "reduced"),
+    [
+        (None, (("en", "de"),), True),
+        ((("en", "de"), ("en", "ja")), (("en", "de"),), True),
+        ((("en", "de"),), (("en", "ja"), ("en", "de")), False),
+        ((("en", "de"),), None, False),
+        (None, None, False),
+    ],
+)
+async def test_a_dead_engine_is_missed_unless_its_twin_has_all_its_pairs(
+    pairs: Pairs | None, others: Pairs | None, reduced: bool
+) -> None:
+    dying, twin = Named(), Named()
+    engine = RoutedEngine(
+        [EngineRoute("a", dying, pairs=pairs), EngineRoute("b", twin, pairs=others)]
+    )
+    async with started(engine):
+        dying.die()
+        engine.update()
+        assert engine.substitute == ("one" if reduced else None)
+        await dying.start()
+        engine.update()
+        assert current(engine.substitute) is None
+
+
+async def test_readers_of_a_dead_engine_are_told_although_a_restricted_twin_lives() -> None:
+    dying, twin = Named(), Named()
+    engine = RoutedEngine([EngineRoute("a", dying), EngineRoute("b", twin, pairs=(("en", "de"),))])
+    async with running(engine) as live, talk(live, "?room=demo&to=ja") as reader:
+        welcome = await reader.next()
+        dying.die()
+        engine.update()
+        told = (await reader.until("degraded"))[-1]
+        assert told["engine"] == welcome["engine"] == "one"
+        await dying.start()
+        engine.update()
+        assert "engine" not in (await reader.until("degraded"))[-1]
 
 
 async def test_while_no_engine_works_nothing_is_reported_to_be_back() -> None:
