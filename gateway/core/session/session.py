@@ -212,6 +212,7 @@ class Session:
         """Change the room no more: it was released and may continue in another process."""
         self._released = True
         self._move(SessionEvent.DISMISS)
+        self.outbox.wake()  # a reader without a socket has nothing to wait for
 
     def charge(self, now: float) -> None:
         """Count a new utterance. Raises `ClientFault` (``busy``) over the tenant's quota."""

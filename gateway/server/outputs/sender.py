@@ -22,6 +22,7 @@ from gateway.auth.permissions import Role
 from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
+from gateway.core.session.state import SessionState
 from gateway.errors import GatewayError
 from gateway.server.outputs import messages
 from gateway.server.outputs.messages import LoggedEvent, OutputRequest
@@ -143,11 +144,18 @@ class OutputSender:
         except GatewayError as fault:
             log.warning("output %s does not read %s: %s", self._table.label, self._table.to, fault)
             return None
-        # The events are read from the log; what the session is sent counts for nothing.
         loop = asyncio.get_running_loop()
-        session.outbox.take()
-        session.outbox.wake = lambda: loop.call_soon(session.outbox.take)  # type: ignore[assignment]
+        self._discard(session)
+        session.outbox.wake = lambda: loop.call_soon(self._discard, session)  # type: ignore[assignment]
         return session
+
+    def _discard(self, session: Session) -> None:
+        """Drop what the session is sent: the events are read from the log."""
+        session.outbox.take()
+        # The gateway stops and no further caption comes. It would wait for an open session, as it
+        # does for a client that has yet to open its next socket.
+        if session.state is SessionState.DISMISSED or session.outbox.closing is not None:
+            self._hub.close(session)
 
     def _next(self) -> list[LoggedEvent]:
         """Return the next events of the log."""

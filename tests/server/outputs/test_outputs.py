@@ -14,8 +14,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.core.session.connect_request import ConnectRequest
+from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.outputs import sender as sender_module
+from gateway.server.runtime import drain as drain_module
+from gateway.server.runtime.phase import HubPhase
 from gateway.settings.catalogue import OutputTable
 from tests.support.live import Live, running, until
 from tests.support.receiver import Received, Receiver
@@ -273,3 +276,32 @@ async def test_what_is_decided_at_the_end_of_the_gateway_is_delivered() -> None:
             receiver.hold.set()
         sent = [event["seq"] for received in receiver.posts for event in events(received)]
         assert sent == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+async def test_an_output_holds_up_no_stop_once_its_last_caption_is_made(
+    in_flight: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain_module, "OVERLAP_S", 3_600.0)  # clients would be waited for
+    engine = ScriptedEngine()
+    async with Receiver() as receiver, running(engine, drain_s=3_600.0) as live:
+        live.state.outputs.add((OutputTable(url=receiver.url, kind="webhook", room="*", to="ja"),))
+        async with talk(live, "?room=demo&from=en") as speaker:
+            await speaker.send({"type": "say", "text": "one"})
+            await receiver.take(1)
+            await until(lambda: metric(live, "gateway_output_behind") == 0)
+            if in_flight:
+                engine.hold()
+                await speaker.send({"type": "say", "text": "two"})
+                await until(lambda: engine.unfinished == 1)
+            await speaker.send({"type": "bye"})  # its socket stays until nothing is in flight
+            live.server.should_exit = True
+            await until(live.hub.stopping)
+            engine.release()
+            await until(lambda: live.hub.phase is HubPhase.CLOSED)
+        await until(lambda: "[ja] two" in texts(receiver) or not in_flight)
+        assert "[ja] one" in texts(receiver)
+
+
+def texts(receiver: Receiver) -> list[str]:
+    return [event.get("text", "") for received in receiver.posts for event in events(received)]
