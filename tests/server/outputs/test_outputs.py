@@ -68,11 +68,16 @@ async def test_a_webhook_is_sent_every_durable_event_once_and_in_order() -> None
     from standardwebhooks import Webhook
 
     async with Receiver() as receiver, speaking(receiver) as (live, speaker):
-        await say(speaker, "one", "字幕")
+        await say(speaker, "one", "subtitles, 字幕")
         await until(lambda: metric(live, "gateway_output_events_total", outcome="delivered") == 4)
         sent = [event for received in receiver.posts for event in events(received)]
         assert [event["seq"] for event in sent] == [1, 2, 3, 4]
-        assert [event["text"] for event in sent] == ["one", "[de] one", "字幕", "[de] 字幕"]
+        assert [event["text"] for event in sent] == [
+            "one",
+            "[de] one",
+            "subtitles, 字幕",
+            "[de] subtitles, 字幕",
+        ]
         for received in receiver.posts:
             message = Webhook(SECRET).verify(received.body, received.headers)
             assert message["type"] == "room.events" and message["data"]["room"] == "demo"
