@@ -10,11 +10,11 @@ from typing import Any
 
 from starlette.routing import Route, WebSocketRoute
 
+from benchmarks.blocking_client import BlockingClient
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.server.app import GatewayApp
-from tests.support.blocking_client import BlockingClient
 from tests.support.live import Live
 
 DEADLINE_S = 10.0

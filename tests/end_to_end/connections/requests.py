@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from benchmarks.blocking_client import BlockingClient
 from tests.end_to_end.connections.kinds import Gateway, answered, kind
-from tests.support.blocking_client import BlockingClient
 
 HELLO = {"text": "good morning", "source_lang": "en", "target_lang": "de"}
 CHAT = {"model": "translate-de", "messages": [{"role": "user", "content": "Good morning"}]}
