@@ -235,7 +235,7 @@ async def test_a_text_whose_pair_has_no_pool_or_cannot_be_read_goes_to_any_gatew
 async def test_a_pool_that_is_down_is_replaced_by_the_other_gateways(haproxy: HAProxy) -> None:
     drain = asyncio.create_task(haproxy.east.hub.drain(1))
     await haproxy.wait("east", one="DOWN")
-    text = "guten Morgen, schönes Wetter 良い天気"
+    text = "good morning, what fine weather 良い天気"
     assert await haproxy.translate(json={"text": text, **EN_JA}) in haproxy.gateways
     await drain
 

@@ -90,15 +90,15 @@ async def test_the_webhook_receiver_keeps_captions_and_refuses_forged_ones() -> 
         output = OutputTable(kind="webhook", url=url, room="*", secret_key=SECRET)
         live.state.outputs.add((output,))
         async with talk(live, "?room=demo&from=en&to=de") as speaker:
-            for text in ("one", "字幕", "wrong"):
+            for text in ("one", "subtitles 字幕", "wrong"):
                 await speaker.send({"type": "say", "id": text, "text": text})
                 await speaker.until("final")
             await speaker.send({"type": "retract", "id": "wrong"})
             await speaker.until("retracted")
         captions: dict[str, str] = {}
-        while list(captions) != ["one de", "字幕 de"]:
+        while list(captions) != ["one de", "subtitles 字幕 de"]:
             captions = (await client.get("/captions/demo")).json()
-        assert captions == {"one de": "[de] one", "字幕 de": "[de] 字幕"}
+        assert captions == {"one de": "[de] one", "subtitles 字幕 de": "[de] subtitles 字幕"}
 
 
 async def test_the_matrix_bot_translates_what_others_write() -> None:

@@ -38,12 +38,12 @@ def measured() -> Iterator[list[float]]:
 
 
 async def longest_step(handle: Callable[[], Awaitable[object]]) -> float:
-    """Return the CPU time of the longest step while an input is handled, of three runs the least.
+    """Return the CPU time of the longest step while an input is handled, of six runs the least.
 
     One run is enough if it is within the bound, so that the machine's other work does not matter.
     """
     best = float("inf")
-    for _ in range(3):
+    for _ in range(6):
         for cache in caches():
             cache.cache_clear()  # a second run must cost as much as the first
         with measured() as longest:

@@ -69,6 +69,7 @@ BODIES: dict[str, type | None] = {
     "/v1/languages": None,
     "/healthz": None,
     "/readyz": None,
+    "/readyz/rooms": None,
     "/metrics": None,
     "/languages": None,
     "/frontend/settings": None,
