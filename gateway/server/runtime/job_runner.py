@@ -199,7 +199,7 @@ class JobRunner:
         self._acting = False
         self._alarm: asyncio.TimerHandle | None = None
         self._holding: list[JobSink] = []  # a sink is here once at most
-        self._measured = (time.thread_time(), time.perf_counter(), 0)
+        self._measured = (time.thread_time(), time.perf_counter(), 0, 0)
 
     def act(self) -> None:
         """Carry out the scheduler's decisions, and those that they lead to."""
@@ -258,12 +258,12 @@ class JobRunner:
 
     def measure(self) -> None:
         """Update the interval from this thread's load since the last call, about a second ago."""
-        used, at, chunks = self._measured
-        self._measured = (time.thread_time(), time.perf_counter(), self.chunks)
-        wall = self._measured[1] - at
+        used, at, chunks, merged = self._measured
+        self._measured = (time.thread_time(), time.perf_counter(), self.chunks, self.merged)
+        wall, came = self._measured[1] - at, self.chunks - chunks
         if wall > 0:
-            cpu = self._measured[0] - used
-            self.coalescing.poll(cpu / wall, (self.chunks - chunks) / wall)
+            share, together = (self._measured[0] - used) / wall, self.merged - merged
+            self.coalescing.poll(share, came / wall, together / came if came else 0.0)
 
     def fail_all(self) -> None:
         """Fail all jobs that are left, at the end of the gateway."""

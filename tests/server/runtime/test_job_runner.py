@@ -55,7 +55,7 @@ def say(hub: Hub, session: Session, text: str) -> None:
 
 def busy(hub: Hub) -> None:
     """Let the hub measure full load, so that it coalesces text."""
-    hub.jobs.coalescing.poll(1.0, 10_000)
+    hub.jobs.coalescing.poll(1.0, 10_000, 0.0)
     assert hub.jobs.coalescing.interval == pytest.approx(0.05)
 
 
@@ -283,7 +283,7 @@ async def test_no_text_is_held_if_coalescing_is_off() -> None:
     engine = ByHand()
     hub, session = await opened(engine, coalesce_s=0)
     say(hub, session, "one")
-    hub.jobs.coalescing.poll(1.0, 10_000)
+    hub.jobs.coalescing.poll(1.0, 10_000, 0.0)
     heard(session)
     for n in range(3):
         engine.sinks["one"].chunk(Chunk(f"{n} "))
@@ -294,21 +294,34 @@ async def test_no_text_is_held_if_coalescing_is_off() -> None:
 async def test_housekeeping_measures_the_load_of_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks: list[tuple[float, float]] = []
+    looks: list[tuple[float, float, float]] = []
 
     engine = ScriptedEngine()
     hub, session = await opened(engine)
-    monkeypatch.setattr(
-        hub.jobs.coalescing, "poll", lambda share, rate: looks.append((share, rate))
-    )
+    monkeypatch.setattr(hub.jobs.coalescing, "poll", lambda *values: looks.append(values))
     say(hub, session, "one two three")
     await until(lambda: not hub.jobs.runs)
     hub.sweep()
     hub.sweep()
-    (share, rate), (_, nothing) = looks
+    (share, rate, merged), (_, *nothing) = looks
     assert share >= 0
     assert rate > 0
-    assert nothing == 0
+    assert merged == 0
+    assert nothing == [0, 0]
+
+
+async def test_housekeeping_measures_the_part_of_the_chunks_that_was_merged() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    hub.sweep()
+    busy(hub)
+    looks: list[tuple[float, ...]] = []
+    hub.jobs.coalescing.poll = lambda *values: looks.append(values)  # type: ignore[method-assign]
+    for n in range(4):
+        engine.sinks["one"].chunk(Chunk(f"{n} "))
+    hub.sweep()
+    assert [merged for _, _, merged in looks] == [0.5]
 
 
 async def test_a_fault_of_the_engine_fails_the_caption_with_its_code() -> None:
