@@ -16,7 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: run test lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
-	$(BIN)/gateway serve $(ARGS)
+	@$(BIN)/gateway serve $(ARGS) || { status=$$?; \
+	  echo 'Flags are given in ARGS: make run ARGS="--port 8001"' >&2; exit $$status; }
 
 test: lint types pure suite
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         state = "fail" if bad else "note" if text.startswith(NOTE) else "ok"
         print(f"{state:5} {subject:13} {text.removeprefix(NOTE)}", flush=True)
         failed += bool(bad)
-    print(f"\n{failed} of the checks failed." if failed else "\nNo check failed.")
+    print(f"\n{failed or 'No'} check{'s' * (failed > 1)} failed.")
     return 1 if failed else 0
 
 

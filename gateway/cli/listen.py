@@ -156,8 +156,8 @@ async def _decoded(source: str, listener: SpeechScreen) -> AsyncGenerator[AsyncI
         await reading
         if await ffmpeg.wait() and not heard:
             why = said[-1].decode(errors="replace").strip() if said else "ffmpeg failed."
-            what = "The input" if source == "-" else source
-            raise ListenFault(f"{what} is no sound that ffmpeg can read: {why}")
+            what = "the input" if source == "-" else source
+            raise ListenFault(f"ffmpeg finds no sound in {what}: {why}")
 
     try:
         yield samples()

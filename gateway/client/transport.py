@@ -7,6 +7,7 @@ Must not know: the requests and events on it.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -174,6 +175,8 @@ class Route:
             raise ConnectionError(f"There is no gateway at {url}: {_refusal(exc)}") from exc
         except websockets.InvalidHandshake as exc:
             raise ConnectionError(f"There is no gateway at {url}: {exc}.") from exc
+        except ssl.SSLError as exc:
+            raise ConnectionError(f"TLS with {url} failed: {_tls_fault(exc)}") from exc
         except OSError as exc:
             why = exc.strerror or exc
             raise ConnectionError(f"There is no gateway at {url}: {why}. Is it running?") from exc
@@ -200,11 +203,22 @@ def _refusal(exc: websockets.InvalidStatus) -> str:
         return f"{exc}."
 
 
+def _tls_fault(exc: ssl.SSLError) -> str:
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"the certificate is not trusted ({exc.verify_message})."
+    if exc.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return "the server does not speak TLS. Use ws:// instead of wss://."
+    return f"{exc.reason or exc}."
+
+
 TYPES = frozenset(str(event.__struct_config__.tag) for event in EVENTS)
 
 
 def address(url: str, query: dict[str, str | None]) -> str:
-    """Return the WebSocket URL with its query. Raises `ValueError` if ``url`` is not an address."""
+    """Return the WebSocket URL with its query. Raises `ValueError` if ``url`` is not an address.
+
+    :param url: address of the gateway, which may be mounted below a path, or of its sockets
+    """
     # People type a host and a port.
     if "://" not in url:
         url = f"ws://{url}"
@@ -219,6 +233,5 @@ def address(url: str, query: dict[str, str | None]) -> str:
     if not known:
         raise ValueError(f"{url!r} is not the address of a gateway, such as ws://127.0.0.1:8000.")
     pairs = parse_qsl(given) + [(key, value) for key, value in query.items() if value is not None]
-    return urlunsplit(
-        (scheme, place, path.rstrip("/") or SOCKET_PATH, urlencode(pairs, safe=","), "")
-    )
+    path = path.rstrip("/").removesuffix(SOCKET_PATH) + SOCKET_PATH
+    return urlunsplit((scheme, place, path, urlencode(pairs, safe=","), ""))

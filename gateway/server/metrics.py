@@ -161,7 +161,7 @@ HELP = {
         "vLLM: prompt tokens looked up in the prefix cache since start.",
     "gateway_engine_prefix_hits": "vLLM: prompt tokens found in the prefix cache since start.",
     "gateway_engine_preemptions":
-        "vLLM: requests whose work was thrown away for want of memory since start.",
+        "vLLM: requests since start whose work was thrown away because memory ran out.",
     "gateway_engine_steps": "vLLM: steps of the model since start.",
     "gateway_engine_tokens": "vLLM: tokens made since start.",
     "gateway_engine_finished": "vLLM: requests that finished without being aborted since start.",

@@ -45,7 +45,8 @@ def found(capsys: pytest.CaptureFixture[str]) -> Found:
             subjects.setdefault(subject, []).append(f"{state}: {text}")
         failed = sum(text.startswith("fail") for texts in subjects.values() for text in texts)
         assert status == (1 if failed else 0)
-        assert lines[-1] == (f"{failed} of the checks failed." if failed else "No check failed.")
+        ends = {0: "No check failed.", 1: "1 check failed."}
+        assert lines[-1] == ends.get(failed, f"{failed} checks failed.")
         return subjects
 
     return check

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
 from functools import partial
+from pathlib import Path
 
 import pytest
 from websockets.asyncio.server import ServerConnection
 
 import gateway.client.api
 from gateway.client import ConnectionLost, NotTranslated, Refused, requests
+from gateway.client.transport import address
 from gateway.errors import CloseCode
 from gateway.protocol.messages import Failed
 from gateway.protocol.notices import Presence, Tick
 from tests.support.fake import WELCOME, ask, fake, send
 from tests.support.live import Live, until
+from tests.support.reverse_proxy import certificate
 
 connect = partial(gateway.client.connect, resume=False)
 """One socket and no other: what comes after one is in ``test_client_resume.py``."""
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "addresses.json"
+ADDRESSES = json.loads(GOLDEN.read_text(encoding="utf-8"))
+"""Addresses of gateways and of their sockets, which tests/web/client/address.test.js reads too."""
 
 
 async def test_the_address_of_a_gateway_can_be_written_in_several_ways() -> None:
@@ -34,7 +43,14 @@ async def test_the_address_of_a_gateway_can_be_written_in_several_ways() -> None
             async with connect(way, room="r", to=("de", "fr"), speaker="Zoë & co"):
                 pass
     query = "room=r&to=de,fr&speaker=Zo%C3%AB+%26+co"
-    assert asked == [f"/v1/ws?{query}", f"/v1/ws?{query}", f"/behind/proxy?key=1&{query}"]
+    assert asked == [f"/v1/ws?{query}", f"/v1/ws?{query}", f"/behind/proxy/v1/ws?key=1&{query}"]
+
+
+@pytest.mark.parametrize(("gateway", "socket"), ADDRESSES)
+def test_the_clients_in_python_and_javascript_form_the_same_addresses(
+    gateway: str, socket: str
+) -> None:
+    assert address(gateway, {}) == socket
 
 
 @pytest.mark.parametrize("url", ["ftp://there", "ws://", "", "ws://there:port", "ws://me@there"])
@@ -119,6 +135,23 @@ async def test_an_address_without_a_server_raises_an_explanation() -> None:
     with pytest.raises(ConnectionError, match="Is it running"):
         async with connect(f"ws://127.0.0.1:{port}"):
             pass
+
+
+async def test_a_failure_of_tls_is_not_reported_as_an_absent_gateway(
+    live: Live, tmp_path: Path
+) -> None:
+    with pytest.raises(ConnectionError, match=r"does not speak TLS. Use ws:// instead"):
+        async with connect(live.ws.replace("ws", "wss", 1)):
+            pass
+    server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_tls.load_cert_chain(certificate(tmp_path).both)
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=server_tls)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(ConnectionError, match=r"TLS .* failed: the certificate is not trusted \("):
+        async with connect(f"wss://127.0.0.1:{port}"):
+            pass
+    server.close()
+    await server.wait_closed()
 
 
 @pytest.mark.parametrize(
