@@ -51,6 +51,7 @@ from gateway.protocol.messages import (
     Delta,
     Retracted,
     Say,
+    ServerMessage,
 )
 
 Emit = Callable[[FeedMessage], None]
@@ -93,33 +94,51 @@ class Feed:
     def grown(self, delta: Delta) -> None:
         """Send more text of a caption. The first has a ``reset``, see `GrowingCaptions.grow`."""
         delta = self._growing.grow(delta)
-        self.send(Grown.of, delta, self.codecs)
+        self._emit(Grown.of(self._next(), delta, self.codecs))
 
     def told(self, envelope: Envelope) -> None:
         """Send an event to everybody."""
-        self.send(Told, Frames.of(envelope, self.codecs))
-
-    def send(self, kind: Callable[..., FeedMessage], *fields: object) -> None:
-        """Send a message that no log keeps."""
-        self._emit(kind(self._next(), *fields))
+        self._emit(Told(self._next(), Frames.of(envelope, self.codecs)))
 
     def ended(self) -> None:
         """Report the end of the room."""
-        self.send(Ended)
+        self._emit(Ended(self._next()))
+
+    def addressed(self, member: str, event: ServerMessage) -> None:
+        """Send an event to one member."""
+        self._emit(Addressed(self._next(), member, event))
+
+    def unheard(self, gateway: str) -> None:
+        """Ask a gateway to introduce itself."""
+        self._emit(Unheard(self._next(), gateway))
+
+    def replaced(self, member: RemoteMember) -> None:
+        """Report that a member has connected again by another gateway."""
+        self._emit(Replaced(self._next(), member.gateway, member.id))
 
     def answered(self, member: RemoteMember) -> None:
         """Report how far a member's requests were answered, and what it has in flight."""
         inflight = tuple(sorted(member.inflight))
-        self.send(Answered, member.id, member.asked, inflight)
+        self._emit(Answered(self._next(), member.id, member.asked, inflight))
 
     def greeted(self, message: Present, members: Sequence[RemoteMember], room: Room) -> None:
         """Answer a replica with the state of the room."""
         langs = sorted(room.subscribers.wanted)
         growing = tuple(delta for lang in langs for delta in room.snapshots.growing(lang))
         inflight = {one.id: tuple(sorted(one.inflight)) for one in members if one.inflight}
-        place = (message.gateway, self.term, self._log.epoch, self.began)
-        state = (growing, inflight, message.introduction, room.degraded)
-        self.send(Greeted, *place, *state)
+        self._emit(
+            Greeted(
+                self._next(),
+                message.gateway,
+                self.term,
+                self._log.epoch,
+                self.began,
+                growing,
+                inflight,
+                message.introduction,
+                room.degraded,
+            )
+        )
 
     def _next(self) -> int:
         self._number += 1
@@ -180,7 +199,7 @@ class _RemoteOutbox(Outbox):
 
     def push(self, envelope: Envelope, now: float) -> None:
         """Send an event to the member."""
-        self._feed.send(Addressed, self._member, envelope.message)
+        self._feed.addressed(self._member, envelope.message)
 
     def fits(self, envelopes: object) -> bool:
         """Return True: the replica checks what fits."""
@@ -256,7 +275,7 @@ class Authority(Room):
             return
         # Its members were disconnected, so what they ask for would fail in odd ways.
         if gateway not in self._gateways:
-            self.feed.send(Unheard, gateway)
+            self.feed.unheard(gateway)
             return
         if isinstance(message, Joined):
             self._enter(gateway, message.member, now)
@@ -309,7 +328,7 @@ class Authority(Room):
         before = self.subscribers.members.get(state.id)
         # The client has come back through another gateway before this one saw its socket end.
         if isinstance(before, RemoteMember):
-            self.feed.send(Replaced, before.gateway, before.id)
+            self.feed.replaced(before)
             self.disconnect(before, now)
         self.use_tenant(state.tenant)
         member = RemoteMember(state, gateway, self.feed, self.limits)

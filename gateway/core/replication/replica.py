@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.core.base.translation_context import TranslationContext
 from gateway.core.delivery.fanout import Encoder
@@ -162,7 +163,7 @@ class Replica:
         self._term = ""  # of the authority that has greeted last
         self._introductions = 0
         # What the authority is to be told when it has greeted.
-        self._later: list[tuple[Callable[..., InboxMessage], tuple[object, ...]]] = []
+        self._later: list[InboxMessage] = []
 
     def __repr__(self) -> str:
         return (
@@ -197,7 +198,7 @@ class Replica:
         self.empty_since = None
         self.translation_context.add_speaker(member.speaker or "")
         self._requests[member.id] = _Requests()
-        self._tell(Joined, self._state(member))
+        self._tell(Joined(*self._place, self._state(member)))
 
     def leave(self, member: Member, now: float, *, lost: bool = False) -> None:
         """Let a member go."""
@@ -206,7 +207,7 @@ class Replica:
         member.inflight.clear()  # the tenant's account counts it, and its end is not reported here
         if not self.subscribers.members:
             self.empty_since = now
-        self._tell(Left, member.id, lost)
+        self._tell(Left(*self._place, member.id, lost))
 
     def disconnect(self, member: Member, now: float) -> None:
         """Let a member go whose socket was lost, and which may come back."""
@@ -230,7 +231,7 @@ class Replica:
         for tag in shown:
             for delta in self._growing.of(self.subscribers.served_by(tag)):
                 self.subscribers.catch_up(member, tag, delta, now)
-        self._tell(Wanted, member.id, langs, view, most, member.welcomed)
+        self._tell(Wanted(*self._place, member.id, langs, view, most, member.welcomed))
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
         """Return the unfinished captions in ``tags``, for a member that has caught up."""
@@ -277,7 +278,7 @@ class Replica:
     def dismiss(self) -> bool:
         """Ask the authority to end the room; return whether there is one."""
         if self.greeted:
-            self._post(Dismissed)
+            self._post(Dismissed(*self._place))
         return self.greeted
 
     # --- the authority ----------------------------------------------------------------------------
@@ -369,8 +370,8 @@ class Replica:
         self._degraded = message.degraded
         for delta in self._growing.replace(message.growing):
             self.subscribers.show(delta, now)
-        for kind, fields in self._later:
-            self._post(kind, *fields)
+        for later in self._later:
+            self._post(replace(later, term=self._term))
         self._later.clear()
         for id, requests in list(self._requests.items()):
             # Nobody can tell whether the old authority has carried them out.
@@ -412,18 +413,23 @@ class Replica:
         for number, (message, langs) in requests.waiting.items():
             if number > requests.sent:
                 requests.sent = number
-                self._post(Asked, id, number, message, langs)
+                self._post(Asked(*self._place, id, number, message, langs))
 
-    def _tell(self, kind: Callable[..., InboxMessage], *fields: object) -> None:
+    def _tell(self, message: InboxMessage) -> None:
         """Tell the authority of a change, or later if it has not greeted yet."""
         if self.greeted:
-            self._post(kind, *fields)
+            self._post(message)
         elif self.owner is not None:  # else the introduction will say it
-            self._later.append((kind, fields))
+            self._later.append(message)
 
-    def _post(self, kind: Callable[..., InboxMessage], *fields: object) -> None:
+    @property
+    def _place(self) -> tuple[str, str, str]:
+        """The first fields of every message: room, gateway and term."""
+        return self.name, self._gateway, self._term
+
+    def _post(self, message: InboxMessage) -> None:
         assert self.owner is not None, "an authority has greeted"
-        self._send(self.owner, kind(self.name, self._gateway, self._term, *fields))
+        self._send(self.owner, message)
 
     def _decide(self, message: Decided, now: float) -> None:
         """Deliver a durable event, once and in its order."""

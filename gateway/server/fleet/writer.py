@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away
@@ -44,17 +44,47 @@ INBOX: Final = 20_000
 
 
 @dataclass(slots=True, eq=False)
-class Command:
-    """A command to Redis."""
+class Append:
+    """The writing of a durable event.
 
-    kind: Literal["append", "publish", "release", "send"]
-    target: OwnedRoom | str
-    """The room, or the gateway of a request."""
-    seq: int = 0
-    """The number of a durable event or a request."""
-    payload: bytes = b""
+    :param changed: older events of the room as they are from this event on
+    """
+
+    room: OwnedRoom
+    seq: int
+    payload: bytes
     changed: Sequence[Entry] = ()
-    """Older events of the room as they are from this event on."""
+
+
+@dataclass(slots=True, eq=False)
+class Publish:
+    """A message that no log keeps."""
+
+    room: OwnedRoom
+    payload: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Release:
+    """The return of a room.
+
+    :param end: whether its log is deleted as well
+    """
+
+    room: OwnedRoom
+    end: bool
+
+
+@dataclass(slots=True, eq=False)
+class Send:
+    """A request to another gateway, with the number by which a repetition is known."""
+
+    gateway: str
+    number: int
+    payload: bytes
+
+
+Command = Append | Publish | Release | Send
 
 
 class Writer:
@@ -90,26 +120,26 @@ class Writer:
         """Write a durable event, publish it, and replace older events in the log."""
         room.unwritten += 1
         room.appended = seq
-        self._put(Command("append", room, seq, payload, changed))
+        self._put(Append(room, seq, payload, changed))
 
     def publish(self, room: OwnedRoom, payload: bytes) -> None:
         """Publish a volatile message after what was appended, or drop it."""
         if len(self) >= WAITING:
             self.dropped += 1
         else:
-            self._put(Command("publish", room, VOLATILE, payload))
+            self._put(Publish(room, payload))
 
     def release(self, room: OwnedRoom, *, end: bool) -> None:
         """Give a room back after all that was written before.
 
         :param end: delete its log as well
         """
-        self._put(Command("release", room, payload=b"end" if end else b""))
+        self._put(Release(room, end))
 
     def send(self, gateway: str, payload: bytes) -> None:
         """Send a request to another gateway."""
         self._requests += 1
-        self._put(Command("send", gateway, self._requests, payload))
+        self._put(Send(gateway, self._requests, payload))
 
     def recover(self) -> None:
         """Take rooms again that have lapsed, and write again what Redis has lost."""
@@ -161,8 +191,8 @@ class Writer:
         queue, batch = self._queue, list[Command]()
         most = UNDER_WAY - len(self._under_way)
         while queue and len(batch) < most:
-            if queue[0].kind == "release" and (
-                self._under_way or (batch and batch[-1].kind != "release")
+            if isinstance(queue[0], Release) and (
+                self._under_way or (batch and not isinstance(batch[-1], Release))
             ):
                 break
             batch.append(queue.popleft())
@@ -220,14 +250,14 @@ class Writer:
                     extra={"room": room.name},
                 )
                 room.unwritten += len(room.missing)
-                again = [Command("append", room, seq, event) for seq, event in room.missing]
+                again = [Append(room, seq, event) for seq, event in room.missing]
                 self._queue.extendleft(reversed(again))
                 room.missing = ()
 
     def _give_up(self, command: Command, away: Away) -> None:
         """Give up the room of a command whose data in Redis is damaged; the others go on."""
-        if isinstance(command.target, OwnedRoom):
-            self.leases.lose(command.target)
+        if not isinstance(command, Send):
+            self.leases.lose(command.room)
         with self._connection.skipping:
             try:
                 raise away
@@ -236,37 +266,40 @@ class Writer:
 
     def _packed(self, command: Command) -> Arguments:
         """Return a command for Redis, with the present fence of its room."""
-        room = command.target
-        if isinstance(room, str):
-            request = (INBOX, KEPT_MS, self._id, command.seq, command.payload)
-            return ("EVAL", lua_scripts.SEND, 1, lua_scripts.inbox(room), *request)
-        if command.kind == "publish":
-            return ("PUBLISH", room.feed, pack((room.fence, VOLATILE, command.payload)))
-        feed, (lease, _, stream) = room.feed, room.keys
-        if command.kind == "release":
-            word = (room.value, room.fence, command.payload)
-            return ("EVAL", lua_scripts.RELEASE, 3, lease, feed, stream, *word)
-        message = pack((room.fence, command.seq, command.payload))
-        older: Iterable[int | bytes] = chain.from_iterable(command.changed)
-        entry = (command.seq, command.payload, self._keep, message, self.leases.kept_ms, *older)
-        return ("EVAL", lua_scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
+        match command:
+            case Send(gateway, number, payload):
+                request = (INBOX, KEPT_MS, self._id, number, payload)
+                return ("EVAL", lua_scripts.SEND, 1, lua_scripts.inbox(gateway), *request)
+            case Publish(room, payload):
+                return ("PUBLISH", room.feed, pack((room.fence, VOLATILE, payload)))
+            case Release(room, end):
+                lease, _, stream = room.keys
+                word = (room.value, room.fence, "end" if end else "")
+                return ("EVAL", lua_scripts.RELEASE, 3, lease, room.feed, stream, *word)
+            case Append(room, seq, payload, changed):
+                lease, _, stream = room.keys
+                message = pack((room.fence, seq, payload))
+                older: Iterable[int | bytes] = chain.from_iterable(changed)
+                entry = (seq, payload, self._keep, message, self.leases.kept_ms, *older)
+                keys = (lease, stream, room.feed)
+                return ("EVAL", lua_scripts.APPEND, 3, *keys, room.value, *entry)
 
     def _done(self, command: Command, result: Any) -> bool:
         """Tell whether a command need not be sent again.
 
         :param result: the answer; None if there is none
         """
-        room = command.target
-        if isinstance(room, str):
+        if isinstance(command, Send):
             return result is not None
+        room = command.room
         if self.leases.rooms.get(room.name) is not room:
             return True
-        if command.kind == "publish":
+        if isinstance(command, Publish):
             self.dropped += result is None
             return True
         if result is None:
             return False
-        if command.kind == "release":
+        if isinstance(command, Release):
             del self.leases.rooms[room.name]
         elif result == b"ok":
             room.unwritten -= 1
