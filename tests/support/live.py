@@ -114,11 +114,11 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def browse(
-    engine: ScriptedEngine | None = None, limits: Limits | None = None
+    engine: ScriptedEngine | None = None, limits: Limits | None = None, drain_s: float = 5.0
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Live]]:
     """Serve as `running` does; yield an HTTP client of the gateway, and the gateway."""
     async with (
-        running(engine, limits) as live,
+        running(engine, limits, drain_s=drain_s) as live,
         httpx.AsyncClient(base_url=live.http, timeout=10) as client,
     ):
         yield client, live
