@@ -44,7 +44,7 @@ INBOX: Final = 20_000
 
 
 @dataclass(slots=True, eq=False)
-class Append:
+class AppendCommand:
     """The writing of a durable event.
 
     :param changed: older events of the room as they are from this event on
@@ -57,7 +57,7 @@ class Append:
 
 
 @dataclass(slots=True, eq=False)
-class Publish:
+class PublishCommand:
     """A message that no log keeps."""
 
     room: OwnedRoom
@@ -65,7 +65,7 @@ class Publish:
 
 
 @dataclass(slots=True, eq=False)
-class Release:
+class ReleaseCommand:
     """The return of a room.
 
     :param end: whether its log is deleted as well
@@ -76,7 +76,7 @@ class Release:
 
 
 @dataclass(slots=True, eq=False)
-class Send:
+class SendCommand:
     """A request to another gateway, with the number by which a repetition is known."""
 
     gateway: str
@@ -84,7 +84,7 @@ class Send:
     payload: bytes
 
 
-Command = Append | Publish | Release | Send
+Command = AppendCommand | PublishCommand | ReleaseCommand | SendCommand
 
 
 class Writer:
@@ -120,26 +120,26 @@ class Writer:
         """Write a durable event, publish it, and replace older events in the log."""
         room.unwritten += 1
         room.appended = seq
-        self._put(Append(room, seq, payload, changed))
+        self._put(AppendCommand(room, seq, payload, changed))
 
     def publish(self, room: OwnedRoom, payload: bytes) -> None:
         """Publish a volatile message after what was appended, or drop it."""
         if len(self) >= WAITING:
             self.dropped += 1
         else:
-            self._put(Publish(room, payload))
+            self._put(PublishCommand(room, payload))
 
     def release(self, room: OwnedRoom, *, end: bool) -> None:
         """Give a room back after all that was written before.
 
         :param end: delete its log as well
         """
-        self._put(Release(room, end))
+        self._put(ReleaseCommand(room, end))
 
     def send(self, gateway: str, payload: bytes) -> None:
         """Send a request to another gateway."""
         self._requests += 1
-        self._put(Send(gateway, self._requests, payload))
+        self._put(SendCommand(gateway, self._requests, payload))
 
     def recover(self) -> None:
         """Take rooms again that have lapsed, and write again what Redis has lost."""
@@ -191,8 +191,8 @@ class Writer:
         queue, batch = self._queue, list[Command]()
         most = UNDER_WAY - len(self._under_way)
         while queue and len(batch) < most:
-            if isinstance(queue[0], Release) and (
-                self._under_way or (batch and not isinstance(batch[-1], Release))
+            if isinstance(queue[0], ReleaseCommand) and (
+                self._under_way or (batch and not isinstance(batch[-1], ReleaseCommand))
             ):
                 break
             batch.append(queue.popleft())
@@ -250,13 +250,13 @@ class Writer:
                     extra={"room": room.name},
                 )
                 room.unwritten += len(room.missing)
-                again = [Append(room, seq, event) for seq, event in room.missing]
+                again = [AppendCommand(room, seq, event) for seq, event in room.missing]
                 self._queue.extendleft(reversed(again))
                 room.missing = ()
 
     def _give_up(self, command: Command, away: Away) -> None:
         """Give up the room of a command whose data in Redis is damaged; the others go on."""
-        if not isinstance(command, Send):
+        if not isinstance(command, SendCommand):
             self.leases.lose(command.room)
         with self._connection.skipping:
             try:
@@ -267,16 +267,16 @@ class Writer:
     def _packed(self, command: Command) -> Arguments:
         """Return a command for Redis, with the present fence of its room."""
         match command:
-            case Send(gateway, number, payload):
+            case SendCommand(gateway, number, payload):
                 request = (INBOX, KEPT_MS, self._id, number, payload)
                 return ("EVAL", lua_scripts.SEND, 1, lua_scripts.inbox(gateway), *request)
-            case Publish(room, payload):
+            case PublishCommand(room, payload):
                 return ("PUBLISH", room.feed, pack((room.fence, VOLATILE, payload)))
-            case Release(room, end):
+            case ReleaseCommand(room, end):
                 lease, _, stream = room.keys
                 word = (room.value, room.fence, "end" if end else "")
                 return ("EVAL", lua_scripts.RELEASE, 3, lease, room.feed, stream, *word)
-            case Append(room, seq, payload, changed):
+            case AppendCommand(room, seq, payload, changed):
                 lease, _, stream = room.keys
                 message = pack((room.fence, seq, payload))
                 older: Iterable[int | bytes] = chain.from_iterable(changed)
@@ -289,17 +289,17 @@ class Writer:
 
         :param result: the answer; None if there is none
         """
-        if isinstance(command, Send):
+        if isinstance(command, SendCommand):
             return result is not None
         room = command.room
         if self.leases.rooms.get(room.name) is not room:
             return True
-        if isinstance(command, Publish):
+        if isinstance(command, PublishCommand):
             self.dropped += result is None
             return True
         if result is None:
             return False
-        if isinstance(command, Release):
+        if isinstance(command, ReleaseCommand):
             del self.leases.rooms[room.name]
         elif result == b"ok":
             room.unwritten -= 1
