@@ -2,8 +2,7 @@
 shows how.
 """
 
-from gateway.transcripts.format_registry import TextFormat
-from gateway.transcripts.formats import Choice
+from gateway.transcripts.formats import Choice, TextFormat
 from gateway.transcripts.transcript import (
     EntryState,
     Transcript,

@@ -23,7 +23,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gateway.auth.permissions import Permissions, Quota, Role
+from gateway.auth.permissions import Pattern, Permissions, Quota, Role
 from gateway.errors import ClientFault, ErrorCode
 from gateway.text import languages
 
@@ -36,7 +36,6 @@ _UNKNOWN = "0" * 64
 """Hash to compare with if there is no key with the ID."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.@ -]+\Z")]
-Pattern = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_~*?-]+\Z")]
 
 
 class KeyFault(ValueError):

@@ -1,19 +1,24 @@
-"""Permissions of callers.
+"""Permissions of callers, and those from the claims of a JSON Web Token (RFC 7519).
 
-Owns: what a caller may do once it is authenticated, and the errors for what it may not do. Must not
-know: keys, tokens, how callers authenticate.
+Owns: the rights of a caller once it is authenticated, the errors for what it may not do, and the
+claims that are read. Must not know: keys, signatures, how callers authenticate.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.text import languages
+
+Pattern = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_~*?-]+\Z")]
+"""A room's name, or a pattern of names with ``*`` and ``?``."""
 
 
 class Role(enum.StrEnum):
@@ -135,3 +140,40 @@ def _covers(patterns: Iterable[str], room: str) -> bool:
 
 EVERYTHING = Permissions()
 """Permissions of everybody if no keys are configured."""
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    role: Role
+    rooms: Pattern | tuple[Pattern, ...]
+    exp: float
+    langs: Annotated[tuple[str, ...], Meta(max_length=languages.MAX_TAGS)] | None = None
+    tenant: Annotated[str, Meta(max_length=64)] = ""
+    sub: Annotated[str, Meta(max_length=255)] = ""
+
+
+def permissions_of(claims: Mapping[str, Any]) -> Permissions:
+    """Return the permissions of a token whose signature is valid.
+
+    ``role``, ``rooms`` (a name, or a list) and ``exp`` are required; ``langs``, ``tenant`` and
+    ``sub`` are optional. Raises `ClientFault` (``unauthenticated``) for other claims.
+    """
+    # An identity provider signs tokens for everybody who logs in there, and most of them were never
+    # meant for this gateway. So a token has to state role and rooms.
+    try:
+        stated = msgspec.convert(claims, _Claims)
+        langs = None if stated.langs is None else tuple(map(languages.normalise, stated.langs))
+    except (msgspec.ValidationError, ClientFault) as exc:
+        raise ClientFault(
+            ErrorCode.UNAUTHENTICATED,
+            f"The claims of the token do not give permissions: {exc}.",
+            'Required are "role" (view, speak or moderate) and "rooms" (a name, or a list).',
+        ) from exc
+    rooms = (stated.rooms,) if isinstance(stated.rooms, str) else stated.rooms
+    return Permissions(
+        name=stated.sub[:64],
+        tenant=stated.tenant,
+        role=stated.role,
+        rooms=rooms,
+        langs=langs,
+        until=stated.exp,
+    )

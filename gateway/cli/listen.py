@@ -28,7 +28,7 @@ from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.messages import Failed, Final, ServerMessage, Source
 from gateway.protocol.notices import Error
 from gateway.text import languages
-from gateway.transcripts.format_registry import text_formats
+from gateway.transcripts.formats import text_formats
 from gateway.transcripts.transcript import Transcript
 
 RATE = 16_000  # samples per second that are sent, which are those that recognisers read

@@ -28,7 +28,7 @@ from websockets.asyncio.client import ClientConnection
 from gateway.client.audio import AudioSender
 from gateway.client.reconnect import Notice
 from gateway.client.requests import RequestTracker
-from gateway.client.state.audio_backlog import (
+from gateway.client.state.audio import (
     AudioBacklog,
     PcmPieces,
     opus_seconds,

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from gateway.client.requests import RequestTracker
-from gateway.client.state.audio_backlog import AudioBacklog
-from gateway.client.state.audio_pace import AudioPace
+from gateway.client.state.audio import AudioBacklog, AudioPace
 from gateway.client.transport import Refused
 from gateway.protocol.audio import NONE, Audio, AudioState
 from gateway.protocol.messages import ServerMessage

@@ -1,7 +1,7 @@
 """Units of text: words, or characters in scripts that put no space between words.
 
-Owns: splitting text into units, and the key of a unit, by which two texts are compared. Must not
-know: the purpose of a comparison.
+Owns: splitting text into units, the key of a unit, by which two texts are compared, and the scripts
+without spaces. Must not know: the purpose of a comparison.
 """
 
 from __future__ import annotations
@@ -12,9 +12,24 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from gateway.text import languages
-from gateway.text.writing_systems import CJK, THAI, UNSPACED
 
 T = TypeVar("T")
+
+UNSPACED = frozenset(("Jpan", "Hans", "Hant", "Thai"))
+"""ISO 15924 codes of scripts that put no space between words and need rules of their own here. Lao,
+Khmer, Burmese and Tibetan put none either, but are treated as if they did: their text is cut at the
+spaces between phrases."""
+
+CJK = (
+    "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f"  # kana
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+"""Kana, Bopomofo and Han, for a character class of a regular expression. One such character says
+about as much as 2.5 Latin letters."""
+
+THAI = "\u0e00-\u0e7f"
+"""Thai, for a character class of a regular expression. A character says about as much as a Latin
+letter."""
 
 _DENSITY = {"Thai": 3}
 """Units per word, for scripts other than Han and kana."""

@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gateway.text import sentences
-from gateway.text.writing_systems import CJK
+from gateway.text.units import CJK
 
 LINE = 42
 """Characters per line (Netflix Timed Text Style Guides: 42; Chinese and Korean 16 full-width)."""

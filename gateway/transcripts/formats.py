@@ -1,7 +1,7 @@
-"""Formats of transcripts: WebVTT, SubRip, plain text and JSON.
+"""Formats of transcripts: WebVTT, SubRip, plain text, JSON, and those of other packages.
 
-Owns: the four formats, and the output for missing captions. Must not know: the source of a
-transcript, HTTP.
+Owns: the four formats, the output for missing captions, and where other formats are found. Must not
+know: the source of a transcript, HTTP.
 
 VTT and SRT leave out utterances without a caption in the language. A failed caption is shown as the
 original, marked with its language, as on the screen. TXT and JSON leave nothing out.
@@ -15,14 +15,23 @@ from __future__ import annotations
 
 import enum
 import html
+import logging
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import metadata
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from gateway.transcripts import cues
 from gateway.transcripts.transcript import EntryState, Transcript, TranscriptEntry
+
+log = logging.getLogger("gateway.transcripts")
+
+POINTS: Final = "caption_gateway.formats"
+"""Group of the entry points with which other packages offer formats. An entry point has the name of
+the format, which is also the end of a file's name, and refers to a `TextFormat`."""
 
 GONE = "What was said before is no longer kept."
 LABEL = 24
@@ -245,3 +254,42 @@ def _clock(milliseconds: int, point: str) -> str:
     """Return a time as ``hh:mm:ss`` and milliseconds behind the decimal ``point``."""
     seconds, rest = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{rest:03}"
+
+
+class TextFormat(NamedTuple):
+    """A format of transcripts.
+
+    ``media_type``: value of ``Content-Type``. Browsers run the scripts of ``text/html``, so all
+    texts in it have to be escaped
+
+    ``write``: function of a transcript and of the languages that are shown together. It runs in a
+    thread and returns the whole file
+    """
+
+    media_type: str
+    write: Callable[[Transcript, Choice], str]
+
+
+OWN: Final[Mapping[str, TextFormat]] = {
+    Format.VTT: TextFormat("text/vtt; charset=utf-8", vtt),
+    Format.SRT: TextFormat("application/x-subrip; charset=utf-8", srt),
+    Format.TXT: TextFormat("text/plain; charset=utf-8", txt),
+}
+"""Formats of this package. No other package replaces them."""
+
+
+@cache
+def text_formats() -> Mapping[str, TextFormat]:
+    """Return all formats by their names. One that cannot be imported is logged and left out."""
+    found: dict[str, TextFormat] = {**OWN}
+    for point in metadata.entry_points(group=POINTS):
+        try:
+            format = point.load()
+        except (ImportError, AttributeError) as exc:  # the other formats remain
+            log.error("the format %s (%s) cannot be imported: %r", point.name, point.value, exc)
+            continue
+        if isinstance(format, TextFormat):
+            found.setdefault(point.name, format)
+        else:
+            log.error("the format %s (%s) is no TextFormat", point.name, point.value)
+    return found

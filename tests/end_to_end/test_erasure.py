@@ -17,7 +17,7 @@ from gateway.protocol.messages import Say
 from gateway.protocol.personal import personal_fields
 from gateway.settings.catalogue import Settings
 from gateway.storage.sqlite.store import SqliteStore
-from gateway.transcripts.format_registry import text_formats
+from gateway.transcripts.formats import text_formats
 from tests.support.live import Live, running
 from tests.support.redis import RedisServer
 from tests.support.talk import talk

@@ -8,7 +8,7 @@ import logging
 import pytest
 from starlette.applications import Starlette
 
-from gateway.auth.signing import Signer
+from gateway.auth.tokens import Signer
 from gateway.background import tasks
 from gateway.background.tasks import keep_running
 from gateway.engines.scripted import ScriptedEngine

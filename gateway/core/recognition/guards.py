@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from gateway.core.recognition.hypotheses import text_of
 from gateway.job import Recognised, Word
 from gateway.text import units
-from gateway.text.writing_systems import CJK
+from gateway.text.units import CJK
 
 _DENSE = re.compile(f"[{CJK}]")
 

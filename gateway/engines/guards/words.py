@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from gateway.engines.guards.patterns import CRUDE, FILLERS, RUDE
 from gateway.text.letters import DENSITY
-from gateway.text.writing_systems import CJK
+from gateway.text.units import CJK
 
 NGRAM = 8
 """Longest repeated phrase that is counted, in words or dense characters."""

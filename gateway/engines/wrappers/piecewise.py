@@ -25,7 +25,7 @@ from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode, JobFault
 from gateway.job import Chunk, Job, merged
 from gateway.text import languages, sentences
-from gateway.text.writing_systems import CJK, THAI, UNSPACED
+from gateway.text.units import CJK, THAI, UNSPACED
 
 WORD_MOST = 80
 """Longest word that is given to the model, in letters and digits. The longest in 180,000 sentences

@@ -28,8 +28,7 @@ from gateway.auth.api_keys import KeyFault, Keyring
 from gateway.auth.client_ip import AddressLimits, TrustedProxies
 from gateway.auth.origin import AllowedHosts, AllowedOrigins
 from gateway.auth.permissions import EVERYTHING, Permissions
-from gateway.auth.signing import Signer
-from gateway.auth.tickets import Tickets
+from gateway.auth.tokens import Signer, Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.outgoing import http

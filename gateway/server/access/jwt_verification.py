@@ -1,7 +1,7 @@
 """JSON Web Tokens of an external issuer: signatures, and the set of public keys.
 
 Owns: PyJWT, the algorithms, the set of public keys and when it is fetched. Must not know: sockets,
-what claims mean (`gateway.auth.jwt_claims`).
+what claims mean (`gateway.auth.permissions`).
 
 The token does not choose its algorithm. HS256 is verified with the shared secret only, RS256 and
 ES256 only with a public key of that type. Otherwise a public key, which everyone has, could serve
@@ -20,8 +20,7 @@ from typing import Any
 import httpx2
 import jwt
 
-from gateway.auth.jwt_claims import permissions_of
-from gateway.auth.permissions import Permissions
+from gateway.auth.permissions import Permissions, permissions_of
 from gateway.errors import ClientFault, ErrorCode, redacted
 from gateway.outgoing import http
 

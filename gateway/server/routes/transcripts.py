@@ -25,8 +25,7 @@ from gateway.server.routes.api import no_room
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 from gateway.transcripts import formats
-from gateway.transcripts.format_registry import text_formats
-from gateway.transcripts.formats import Format, Title
+from gateway.transcripts.formats import Format, Title, text_formats
 from gateway.transcripts.transcript import Transcript
 
 log = logging.getLogger("gateway.transcripts")

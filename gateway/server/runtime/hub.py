@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from gateway.auth.permissions import Permissions
-from gateway.auth.signing import Signer
+from gateway.auth.tokens import Signer
 from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox

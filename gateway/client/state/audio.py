@@ -1,7 +1,8 @@
-"""Audio that was sent and may be lost with the connection.
+"""Audio of a client: what may be lost with the connection, and the pace at which it is sent.
 
-Owns: the pieces after the position up to which everything is heard, and that position. Must not
-know: sockets, clocks, requests.
+Owns: the pieces that are not heard for good yet, cutting PCM into frames, and when the next piece
+of a recording may be sent, so that the gateway drops none. Must not know: sockets, clocks, codecs,
+requests.
 """
 
 from __future__ import annotations
@@ -9,12 +10,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from gateway.protocol.audio import NONE, AudioState, HeardSpeech
+from gateway.protocol.audio import NONE, AudioInfo, AudioState, HeardSpeech
 from gateway.protocol.messages import ServerMessage, Source
 from gateway.protocol.opus import packet_seconds
 
 PIECE_S = 0.1
 """Seconds of PCM in a frame. Longer frames delay the text, shorter ones cost more."""
+
+RATE_SHARE = 0.75
+BURST_SHARE = 0.25
+"""Shares of the gateway's bounds that are used. The network may hold audio back and deliver it at
+once; the rest is for that."""
+
+WINDOW_SHARE = 0.9
+"""Share of the gateway's window that may wait for recognition. Reports of what is settled come
+some seconds late."""
 
 
 class AudioBacklog:
@@ -97,3 +107,47 @@ class PcmPieces:
         self._half = audio[whole:]
         for at in range(0, whole, self._size):
             yield audio[at : min(at + self._size, whole)]
+
+
+class AudioPace:
+    """The pace of one socket's audio. All times are in seconds.
+
+    The rate is bounded by virtual scheduling (ITU-T I.371, annex A).
+
+    :param info: the gateway's bounds, from ``welcome``
+    :param now: time of any clock
+    """
+
+    __slots__ = ("_due", "_rate", "_slack", "_unsettled", "_window", "_sent")
+
+    def __init__(self, info: AudioInfo, now: float) -> None:
+        self._rate = info.rate * RATE_SHARE
+        self._slack = info.burst * BURST_SHARE / self._rate
+        self._window = info.window * WINDOW_SHARE
+        self._due = now
+        self._sent = 0.0
+        self._unsettled = 0.0
+
+    def dropped(self) -> None:
+        """Note that the gateway has dropped audio, nobody knows how much: it is never settled."""
+        self._sent -= self._unsettled
+        self._unsettled = 0.0
+
+    def sent(self, seconds: float, now: float) -> None:
+        """Note that a piece of audio of this length was sent."""
+        self._due = max(self._due, now) + seconds / self._rate
+        self._sent += seconds
+        self._unsettled += seconds
+
+    def settled(self, seconds: float) -> None:
+        """Note how much of the audio since its begin is recognised for good or silent."""
+        self._unsettled = max(0.0, self._sent - seconds)
+
+    @property
+    def full(self) -> bool:
+        """True while the next piece has to wait for `settled`."""
+        return self._unsettled > self._window
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the next piece may be sent, if the window is not `full`."""
+        return max(0.0, self._due - self._slack - now)

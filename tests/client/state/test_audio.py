@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.state.audio_backlog import AudioBacklog, PcmPieces, opus_seconds, pcm_seconds
+from gateway.client.state.audio import AudioBacklog, PcmPieces, opus_seconds, pcm_seconds
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.messages import Source
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.jwt_claims import permissions_of
-from gateway.auth.permissions import Permissions, Role
+from gateway.auth.permissions import Permissions, Role, permissions_of
 from gateway.errors import ClientFault, ErrorCode
 
 CLAIMS: dict[str, Any] = {"role": "view", "rooms": "board", "exp": 9}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.transcripts import formats
-from gateway.transcripts.format_registry import text_formats
+from gateway.transcripts.formats import text_formats
 from gateway.transcripts.transcript import Transcript
 from tests.server.routes.test_transcripts import meeting
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.engines.guards import words
 from gateway.text import languages
-from gateway.text.writing_systems import CJK, THAI, UNSPACED
+from gateway.text.units import CJK, THAI, UNSPACED
 
 LETTERS = re.compile(f"[{THAI}{CJK}]")
 

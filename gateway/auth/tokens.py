@@ -1,12 +1,17 @@
-"""Signed tokens that the gateway gives out and later verifies.
+"""Signed tokens that the gateway gives out and later verifies, tickets among them.
 
 Owns: signing a payload, so that nobody can change it, use it for another purpose or use it after it
-has expired. Must not know: the meaning of payloads. A token is signed but not encrypted, so it must
-not contain secrets.
+has expired; the lifetime of a ticket, and that it is accepted only once. Must not know: other
+payloads, requests, who asked for a ticket.
 
 A token is ``body.signature``, both in base64url without padding, which is allowed in a query and in
 the name of a sub-protocol. The body is MessagePack of (kind, expiry, payload). The signature is the
-first half of the body's HMAC-SHA-256 (RFC 2104; section 5 allows the truncation).
+first half of the body's HMAC-SHA-256 (RFC 2104; section 5 allows the truncation). A token is signed
+but not encrypted, so it must not contain secrets.
+
+A ticket is sent by a browser in a URL instead of a key. URLs are stored in many places (browser
+histories, logs of proxies), so a key must not be part of one. A ticket found there is worthless,
+because it has been used.
 """
 
 from __future__ import annotations
@@ -14,10 +19,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import deque
 from typing import TypeVar
 
 import msgspec
 
+from gateway.auth.permissions import Permissions
 from gateway.errors import ClientFault, ErrorCode
 
 T = TypeVar("T")
@@ -26,6 +33,13 @@ SIGNATURE_BYTES = 16
 MAX_TOKEN = 16_384
 """Length of the longest accepted token, in characters. A token lists the rooms of a key, and this
 is enough for about three hundred names. It also has to fit into a request head of 32 KiB."""
+TICKET = "ticket"
+"""Kind of the token that is a ticket."""
+TICKET_S = 60.0
+"""Seconds for which a ticket is valid."""
+MAX_USED = 65_536
+"""Number of used tickets that are remembered until they expire. Beyond it tickets are refused with
+``busy``: to forget one early would make it valid again."""
 
 
 class Signer:
@@ -91,3 +105,50 @@ def _refused(why: str) -> ClientFault:
 
 def _text(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class _Ticket(msgspec.Struct, frozen=True, array_like=True):
+    """Payload of a ticket."""
+
+    nonce: bytes
+    permissions: Permissions
+
+
+class Tickets:
+    """Issuer of tickets, which accepts each of them once."""
+
+    def __init__(self) -> None:
+        self._used: set[bytes] = set()
+        self._order: deque[tuple[float, bytes]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    def issue(self, signer: Signer, permissions: Permissions, nonce: bytes, now: float) -> str:
+        """Return a new ticket that gives ``permissions``.
+
+        :param nonce: random bytes that make the ticket unique
+        :param now: seconds of the Unix clock
+        """
+        return signer.sign(TICKET, _Ticket(nonce, permissions), now + TICKET_S)
+
+    def redeem(self, signer: Signer, token: str, now: float) -> Permissions:
+        """Use a ticket and return its permissions.
+
+        Raises `ClientFault`: ``unauthenticated`` if it is invalid, expired or used, ``busy`` if too
+        many tickets were used within a minute.
+        """
+        ticket = signer.read(TICKET, token, _Ticket, now)
+        # An expired ticket is refused anyway, so its nonce need not be remembered.
+        while self._order and self._order[0][0] <= now:
+            self._used.discard(self._order.popleft()[1])
+        if ticket.nonce in self._used:
+            raise ClientFault(
+                ErrorCode.UNAUTHENTICATED, "This ticket has been used.", "Ask for a new one."
+            )
+        if len(self._used) >= MAX_USED:
+            raise ClientFault(ErrorCode.BUSY, "Too many tickets were used within a minute.")
+        self._used.add(ticket.nonce)
+        # The ticket was issued before, so it expires before this.
+        self._order.append((now + TICKET_S, ticket.nonce))
+        return ticket.permissions
