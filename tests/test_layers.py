@@ -323,8 +323,8 @@ STARTERS = {
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
     *("cli.chat", "cli.listen"),
     *("cli.say", "client.reconnect", "engines.base.engine"),
-    *("engines.openai.sessions", "engines.recognition.openai.recogniser"),
-    *("engines.recognition.scripted", "engines.testing.contract", "engines.vllm.model"),
+    *("engines.openai.server", "engines.recognition.openai"),
+    *("engines.scripted", "engines.testing.contract", "engines.vllm.model"),
     *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),
     *("server.routes.sse", "server.routes.transcripts", "server.routes.websocket"),

@@ -22,7 +22,7 @@ from benchmarks.speech.playback import Playback, play
 from benchmarks.speech.score import final_delays, percentile, word_delays, word_errors
 from gateway.core.recognition.stream import SpeechStream
 from gateway.engines.recognition.voice import VoiceDetector
-from gateway.engines.recognition.whisper.model import WhisperModel
+from gateway.engines.recognition.whisper import WhisperModel
 from gateway.job import Recognised, RecognitionJob
 
 OFFLINE = 20

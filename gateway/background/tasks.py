@@ -1,6 +1,7 @@
-"""Background tasks: for a block, for an owner, or for as long as the process lives.
+"""Background work: tasks for a block, for an owner or for the life of the process, and threads.
 
-Owns: the tasks until they end, and what follows when one dies. Must not know: what they do.
+Owns: the tasks until they end, what follows when one dies, and the priority of threads. Must not
+know: the work.
 
 Everything that has to go on for as long as its owner lives is run by `keep_running`. A task that
 dies of something that nobody expected is logged, counted and started again, so one fault cannot
@@ -12,6 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
@@ -24,6 +28,10 @@ log = logging.getLogger("gateway.background")
 
 RESTART_S: Final = 1.0
 """Seconds until a task that failed is started again."""
+NICENESS = 5
+"""Steps below the rest of the process: under load the threads get a third of the time of the
+others."""
+LOWEST = 19
 failures: Counter[str] = Counter()
 """Number of times that each task of this process has failed and was started again."""
 
@@ -120,3 +128,13 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._log.error(self._failure, exc_info=redacted(fault))
+
+
+def yield_to_others() -> None:
+    """Lower the priority of the present thread. Linux alone has priorities of threads."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        # Threads that it starts later inherit the priority, those of CTranslate2 too. A thread of a
+        # process that is nice already becomes nicer still: no user may take that back.
+        niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICENESS
+        os.setpriority(os.PRIO_PROCESS, thread, min(niceness, LOWEST))

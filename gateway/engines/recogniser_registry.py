@@ -50,13 +50,13 @@ def _make(settings: Settings) -> Recogniser:
         case "whisper":
             return _whisper(settings)
         case _:
-            from gateway.engines.recognition.scripted import ScriptedRecogniser
+            from gateway.engines.scripted import ScriptedRecogniser
 
             return ScriptedRecogniser()
 
 
 def _openai(settings: Settings) -> Recogniser:
-    from gateway.engines.recognition.openai.recogniser import CAPACITY, OpenAIRecogniser
+    from gateway.engines.recognition.openai import CAPACITY, OpenAIRecogniser
 
     if settings.recogniser_url is None or settings.recogniser_model is None:
         raise EngineFault(
@@ -71,8 +71,7 @@ def _openai(settings: Settings) -> Recogniser:
 
 
 def _whisper(settings: Settings) -> Recogniser:
-    from gateway.engines.recognition.whisper.model import WhisperModel
-    from gateway.engines.recognition.whisper.recogniser import WhisperRecogniser
+    from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
 
     if importlib.util.find_spec("faster_whisper") is None:
         raise EngineFault(NEEDS_PACKAGE)

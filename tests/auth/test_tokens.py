@@ -62,6 +62,10 @@ def test_any_other_text_is_refused(text: str) -> None:
     refused(text)
 
 
+def test_text_that_is_not_base64_is_refused() -> None:
+    assert "not one of this gateway's" in refused("ab.c")
+
+
 def test_a_token_for_another_purpose_is_refused() -> None:
     token = signer.sign("resume", Place("demo", 1), NOW + 60)
     assert "it is a resume token" in refused(token)

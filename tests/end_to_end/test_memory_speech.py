@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from gateway.engines.recognition.scripted import ScriptedRecogniser
-from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.scripted import ScriptedEngine, ScriptedRecogniser
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.server.runtime.recognition import RecognitionRunner

@@ -10,8 +10,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from gateway.engines.recognition.scripted import ScriptedRecogniser
-from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.scripted import ScriptedEngine, ScriptedRecogniser
 from gateway.limits import Limits
 from tests.support.hearing import hearing, tone
 from tests.support.live import Live, running, until

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.background.tasks import failures
 from gateway.core.session.quota import Account
-from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.engines.registry import build
+from gateway.engines.scripted import ScriptedRecogniser
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.limits import Limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.engines.recognition.scripted import ScriptedRecogniser
+from gateway.engines.scripted import ScriptedRecogniser
 from tests.server.runtime.test_recognition import begin, client, end, wait_for
 from tests.support.hearing import hearing, pieces, tone
 from tests.support.live import running

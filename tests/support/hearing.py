@@ -9,7 +9,7 @@ import numpy as np
 
 from gateway.core.recognition.timing import FRAME, FRAME_BYTES
 from gateway.engines.recognition.base import Recogniser
-from gateway.engines.recognition.scripted import ScriptedRecogniser
+from gateway.engines.scripted import ScriptedRecogniser
 from gateway.job import SAMPLE_RATE
 from gateway.server.audio.decoding_thread import Voice
 from gateway.server.runtime.recognition import RecognitionRunner

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from benchmarks.speech import material
 from gateway.engines.recogniser_registry import build
 from gateway.engines.recognition import voice
-from gateway.engines.recognition.scripted import ScriptedRecogniser
+from gateway.engines.scripted import ScriptedRecogniser
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.settings.catalogue import Settings
 from tests.support.hearing import hearing

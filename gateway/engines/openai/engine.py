@@ -31,8 +31,7 @@ from gateway.engines.openai.completions import (
     error_status,
     request_body,
 )
-from gateway.engines.openai.server import ModelServer
-from gateway.engines.openai.sessions import RouterSessions
+from gateway.engines.openai.server import ModelServer, RouterSessions
 from gateway.engines.profiles import Profile, match
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import Chunk, Job

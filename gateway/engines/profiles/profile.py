@@ -249,7 +249,7 @@ class Profile(
 
     @property
     def pivot(self) -> None:
-        """A single model has no pivot, see `gateway.engines.base.language_pairs`."""
+        """A single model has no pivot, see `gateway.engines.wrappers.routed`."""
         return None
 
     def pivots(self, source: str, target: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.openai.engine import OpenAIEngine
-from gateway.engines.openai.sessions import SESSION_HEADER, session_id
+from gateway.engines.openai.server import SESSION_HEADER, session_id
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault

@@ -8,12 +8,11 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 import pytest
 
 from gateway.engines.recognition.base import Recogniser
-from gateway.engines.recognition.openai.recogniser import OpenAIRecogniser
-from gateway.engines.recognition.scripted import ScriptedRecogniser
-from gateway.engines.recognition.whisper.model import WhisperModel
-from gateway.engines.recognition.whisper.recogniser import WhisperRecogniser
+from gateway.engines.recognition.openai import OpenAIRecogniser
+from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
 from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
-from tests.engines.recognition.openai.server import serving
+from gateway.engines.scripted import ScriptedRecogniser
+from tests.engines.recognition.openai_server import serving
 from tests.support import speech_audio
 
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.engines.base.engine import Health
-from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
+from gateway.engines.scripted import ScriptedRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import RecognitionJob
 

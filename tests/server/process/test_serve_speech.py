@@ -12,9 +12,8 @@ from typing import Literal
 import pytest
 from websockets.asyncio.client import connect
 
-from gateway.engines.recognition.scripted import ScriptedRecogniser
 from gateway.engines.recognition.wrappers import FallbackRecogniser
-from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.scripted import ScriptedEngine, ScriptedRecogniser
 from gateway.server.build import build
 from gateway.settings.catalogue import Settings
 from tests.server.started import SCRIPTED, gateway

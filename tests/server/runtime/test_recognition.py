@@ -12,8 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from gateway.engines.recognition.scripted import ScriptedRecogniser
-from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.scripted import ScriptedEngine, ScriptedRecogniser
 from gateway.errors import EngineFault, JobFault
 from gateway.job import RecognitionJob
 from gateway.limits import Limits

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
+from gateway.background.tasks import NICENESS
 from gateway.engines.base.engine import Health
-from gateway.engines.recognition.thread_priority import NICENESS
-from gateway.engines.recognition.whisper.model import WhisperModel
-from gateway.engines.recognition.whisper.recogniser import WhisperRecogniser
+from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import Recognised, RecognitionJob
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gateway.engines.base.language_pairs import PairTable
 from gateway.engines.profiles import Profile
 from gateway.engines.profiles.profile import TemplateBlock
+from gateway.engines.wrappers.routed import PairTable
 from gateway.errors import ClientFault, ErrorCode
 
 

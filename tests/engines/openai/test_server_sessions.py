@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from gateway.engines.openai.sessions import ENDING_LIMIT, RouterSessions, session_id
+from gateway.engines.openai.server import ENDING_LIMIT, RouterSessions, session_id
 from gateway.job import Job
 from tests.engines.openai_factory import serving
 from tests.engines.reading import read
@@ -35,7 +35,7 @@ def test_the_name_of_a_session_can_be_sent_in_a_header_whatever_the_room(room: s
 
 
 def test_another_process_gives_a_session_the_same_name() -> None:
-    code = "from gateway.engines.openai.sessions import session_id; print(session_id('r', 'de'))"
+    code = "from gateway.engines.openai.server import session_id; print(session_id('r', 'de'))"
     command = [sys.executable, "-c", code]
     other = subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
     assert other == session_id("r", "de")

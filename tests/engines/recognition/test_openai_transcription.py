@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.engines.recognition.openai.transcription import (
+from gateway.engines.recognition.openai import (
     HOTWORDS,
     TranscribedSegment,
     TranscribedWord,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.engines.recognition.whisper.model import WhisperModel
+from gateway.engines.recognition.whisper import WhisperModel
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import RecognitionJob
 from tests.support import speech_audio

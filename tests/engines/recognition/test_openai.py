@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from gateway.engines.base.engine import Health
-from gateway.engines.recognition.openai.recogniser import BUSY_WAIT, OpenAIRecogniser
+from gateway.engines.recognition.openai import BUSY_WAIT, OpenAIRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import RecognitionJob
-from tests.engines.recognition.openai.server import Form, TranscriptionServer, serving, verbose
+from tests.engines.recognition.openai_server import Form, TranscriptionServer, serving, verbose
 
 JOB = RecognitionJob(
     id="j1",

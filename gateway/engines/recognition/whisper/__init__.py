@@ -1,1 +1,0 @@
-"""Whisper in CTranslate2, through faster-whisper."""
