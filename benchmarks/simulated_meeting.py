@@ -227,7 +227,9 @@ class Stage:
     def reading(self, lang: str, view: View) -> ReaderRecord:
         watch = self._readers[lang, view][1]
         parts = [watch.history(part, lang) for part in watch.parts(ID) or (ID,)]
-        return ReaderRecord(said=self._said, shown=joined(parts, spaced=units.spaced(lang)))
+        return ReaderRecord(
+            said=self._said, shown=joined(parts, spaced=units.spaced(lang)), parts=tuple(parts)
+        )
 
 
 class Offline(NamedTuple):

@@ -123,7 +123,9 @@ class Player:
         found = []
         for id, said in self._said.items():
             parts = [watch.history(part, lang) for part in watch.parts(id) or (id,)]
-            reading = ReaderRecord(said=said, shown=joined(parts, spaced=units.spaced(lang)))
+            reading = ReaderRecord(
+                said=said, shown=joined(parts, spaced=units.spaced(lang)), parts=tuple(parts)
+            )
             # After an early end a caption without an end was not lost, only not awaited.
             if self.whole or not reading.lost:
                 found.append(reading)

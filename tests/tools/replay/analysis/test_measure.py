@@ -208,6 +208,15 @@ def test_percentiles_are_values_that_occurred() -> None:
 # --- parts ---------------------------------------------------------------------------------------
 
 
+def test_a_segment_that_grows_erases_nothing_of_the_segment_behind_it() -> None:
+    first = (ShownCaption(1, "", "Eins"), ShownCaption(4, "Eins und zwei.", "", True))
+    second = (ShownCaption(2, "", "Drei vier"), ShownCaption(3, "Drei vier.", "", True))
+    whole = joined([first, second], spaced=True)
+    assert measure.erasure([whole], spaced=True) == pytest.approx(2 / 5)
+    record = ReaderRecord(said=said(), shown=whole, parts=(first, second, ()))
+    assert figures([record], "de").erasure == pytest.approx(0)  # "vier" became "vier."
+
+
 def test_a_single_segment_is_the_caption() -> None:
     assert joined([history("a", "b")], spaced=True) == history("a", "b")
     assert joined([()], spaced=True) == ()

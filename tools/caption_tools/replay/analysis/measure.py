@@ -24,11 +24,13 @@ AGREED = 2  # words of the source that two updates must agree on before a captio
 class ReaderRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One utterance as it was said, and what one reader saw of it in one language.
 
-    ``shown`` is in order, and empty if nothing came.
+    ``shown`` is in order, and empty if nothing came. ``parts`` has the same for each segment of a
+    long utterance that was cut; it may be left out if there is one.
     """
 
     said: ScriptUtterance
     shown: tuple[ShownCaption, ...]
+    parts: tuple[Sequence[ShownCaption], ...] = ()
 
     @property
     def final(self) -> ShownCaption | None:
@@ -79,7 +81,11 @@ def figures(readings: Sequence[ReaderRecord], lang: str) -> CaptionMetrics:
         captions=len(good),
         failed=len(readings) - len(good) - lost,
         lost=lost,
-        erasure=erasure([reading.shown for reading in good], spaced=spaced),
+        # Segments grow side by side, so a unit of the first would seem to erase the second.
+        erasure=erasure(
+            [part for reading in good for part in reading.parts or (reading.shown,) if part],
+            spaced=spaced,
+        ),
         updates=_mean([changes(reading.shown) for reading in good]),
         agreed_ms=_spread([1000 * (at - agreed(reading.said)) for reading, at in starts]),
         visible_ms=_spread([1000 * (at - begun(reading.said)) for reading, at in starts]),
