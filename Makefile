@@ -13,7 +13,7 @@ MODEL  ?= gateway/model
 # Every start of Python would compile all modules again: 1.4 s of CPU for the server, not 0.6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
+.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	@$(BIN)/gateway serve $(ARGS) || { status=$$?; \
@@ -35,6 +35,10 @@ $(TEST): pyproject.toml tools/pyproject.toml tools/hatch_metadata.py requirement
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e . -e tools --group test
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements/speech.txt
 	@touch $@ $(RUN)
+
+# What all targets below that share the environment need beside the packages of the tests.
+tooling: $(TEST) $(SITE)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group dist --group oldest --group audit --group fuzz
 
 $(SITE): pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
