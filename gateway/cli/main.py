@@ -238,6 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     command("settings", values, _add_listing, _settings)
     key = "Make an API key. The key is printed once; the file keeps only its hash."
     command("key", key, _module("gateway.cli.key"))
+    copied = "Copy the store to a new file, also while a gateway uses it."
+    command("backup", copied, _module("gateway.cli.backup"))
     command("schema", "Print the protocol as JSON Schema.", _add_schema, _schema)
     for point in sorted(metadata.entry_points(group=COMMANDS)):
         added: AddedCommand = point.load()
