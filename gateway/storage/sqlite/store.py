@@ -34,7 +34,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage import rows
-from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, History, Store, StoreFault
+from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, History, StoreFault
 from gateway.storage.sqlite import queries
 from gateway.storage.sqlite.file import PLACE, DatabaseFile, advice, locked
 from gateway.storage.sqlite.process_lock import ProcessLock
@@ -67,7 +67,7 @@ SIGNING = "signing"
 """Name of the signing key in the table of keys."""
 
 
-def build(settings: Settings) -> Store | None:
+def build(settings: Settings) -> SqliteStore | None:
     """Return the store of the settings, if any, without opening it. Raises `SettingsError`."""
     if settings.store is None:
         return None
