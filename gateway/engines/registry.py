@@ -59,7 +59,7 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     for table in settings.engines:
         # The others go on while one of them is tried again.
         try:
-            engine, supervisor = _with_fallback(table.settings, counts, insist=True)
+            engine, supervisor = _with_fallback(_of_table(table), counts, insist=True)
         except EngineFault as fault:
             raise EngineFault(f"The engine {table.name}: {fault}") from fault
         route = EngineRoute(str(table.name), engine, pairs=table.pairs, weight=table.weight)
@@ -70,6 +70,14 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
         if supervisor is not None:
             supervisor.changed = routed.update
     return _pivoting(routed, settings)
+
+
+def _of_table(table: EngineTable) -> Settings:
+    """Return the settings of an engine, with its GPUs as arguments of vLLM."""
+    if table.gpus is None:
+        return table.settings
+    gpus = {"device_ids": [*table.gpus], "tensor_parallel_size": len(table.gpus)}
+    return replace(table.settings, vllm=gpus | table.settings.vllm)
 
 
 def _check_pairs(route: EngineRoute, table: EngineTable) -> None:

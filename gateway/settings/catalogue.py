@@ -54,6 +54,10 @@ class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
     any language. Default: all that its model has."""
     weight: Annotated[float, Meta(gt=0, le=1_000)] = 1.0
     """Share of the jobs, compared with another engine for the same pair that is equally fast."""
+    gpus: tuple[Annotated[int, Meta(ge=0, le=1_000)], ...] | None = None
+    """``vllm``: numbers of the GPUs of this engine, such as ``[0]``, among those that the process
+    sees. A model is split over several. Default: the first GPU. Engines without a GPU in common
+    start side by side."""
     settings: Settings
     """All settings, with the keys of the table in place of those outside of the tables."""
 
@@ -233,9 +237,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.85
     """``vllm``: share of the GPU's memory for weights and cache. The rest is for other
     processes."""
-    data_parallel_size: Count = 1
-    """``vllm``: number of copies of the model, each on GPUs of its own. Each takes ``max_num_seqs``
-    translations; those of one room and language go to the same copy."""
     max_model_len: Count | None = None
     """``vllm``: maximum number of tokens of prompt and output together. Default: the few hundred
     that the profile needs. A cache for the full length of a model may not fit into memory."""

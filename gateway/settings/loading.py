@@ -133,7 +133,7 @@ def _engines(
     for number, given in enumerate(tables, 1):
         where = f"[[engine]] {number} in {path}"
         values = _read(given, engine_table(), where)
-        own = {key: values.pop(key) for key in ("name", "pairs", "weight") if key in values}
+        own = {key: values.pop(key) for key in EngineTable.__struct_fields__ if key in values}
         merged = msgspec.structs.replace(settings, **values)
         name = own.pop("name", None)
         if name is None:
@@ -148,6 +148,8 @@ def _engines(
                     " to give it all pairs of its model."
                 )
             own["pairs"] = tuple(_pair(pair, where) for pair in own["pairs"])
+        if "gpus" in own and (not own["gpus"] or merged.engine != "vllm"):
+            raise SettingsError(f"gpus of {where} need the engine vllm and at least one number.")
         engines[name] = EngineTable(name=name, settings=merged, **own)
         origins |= {f"engine.{name}.{key}": where for key in given}
     return tuple(engines.values()), origins
@@ -217,6 +219,10 @@ REMOVED = {
     **dict.fromkeys(("dtype", "enforce_eager", "load_format"), _OF_VLLM),
     **dict.fromkeys(("stable_hold", "stable_agree"), "Set `stability` and `stable_mask` instead."),
     "ping_timeout_s": "It is `ping_s`.",
+    "data_parallel_size": (
+        "Write a table [[engine]] with `gpus` for each copy of the model: see"
+        " docs/how-to/engines.md, Several GPUs."
+    ),
 }
 """The replacements of settings that were removed. To ignore such a setting could end the service of
 somebody who relied on it."""

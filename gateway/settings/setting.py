@@ -169,6 +169,8 @@ def _words(kind: msgspec.inspect.Type) -> str:
             return f"text of at least {least} characters"
         case msgspec.inspect.DictType():
             return "a table"
+        case msgspec.inspect.VarTupleType(item_type=msgspec.inspect.IntType()):
+            return "a list of whole numbers"
         case msgspec.inspect.VarTupleType():
             return "a list of pairs of languages"
         case _:

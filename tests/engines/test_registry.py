@@ -270,6 +270,22 @@ def test_each_engine_table_becomes_an_engine_with_its_own_wrappers(model: Path) 
     close(engine)
 
 
+def test_the_gpus_of_an_engine_are_arguments_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    made = Settings(engine="vllm", model="owner/eurollm", vllm={"seed": 1})
+    extra = [
+        route.engine.engine.engine.engine._engine_args  # type: ignore[attr-defined]
+        for route in several(
+            EngineTable(name="a", gpus=(1,), settings=made),
+            EngineTable(name="b", gpus=(2, 3), settings=made),
+            EngineTable(name="c", settings=made),
+        ).routes
+    ]
+    assert [one.get("device_ids") for one in extra] == [[1], [2, 3], None]
+    assert [one.get("tensor_parallel_size") for one in extra] == [1, 2, None]
+    assert {one["seed"] for one in extra} == {1}
+
+
 @pytest.mark.parametrize("pair", [("en", "fr"), ("*", "fr"), ("de", "*")])
 def test_a_pair_that_the_model_of_its_engine_lacks_is_refused(
     model: Path, pair: tuple[str, str]

@@ -254,8 +254,9 @@ fallback = "scripted"
 hang_s = 3
 
 [[engine]]
-engine = "ctranslate2"
+engine = "vllm"
 vllm = { seed = 1 }
+gpus = [2, 3]
 """
 
 
@@ -265,9 +266,10 @@ def test_each_engine_table_is_laid_over_the_settings_outside_of_it(tmp_path: Pat
     assert (first.name, first.weight) == ("japanese", 2.0)
     assert first.pairs == (("en", "ja"), ("*", "pt-BR"))
     assert (first.settings.engine, first.settings.hang_s) == ("openai", 7)
-    assert (second.name, third.name) == ("ctranslate2", "ctranslate2-2")
+    assert (second.name, third.name) == ("ctranslate2", "vllm")
     assert (second.settings.fallback, second.settings.hang_s, second.pairs) == ("scripted", 3, None)
     assert third.settings.vllm == {"seed": 1} and third.settings.fallback is None
+    assert (second.gpus, third.gpus) == (None, (2, 3))
     assert [one.settings.batch for one in (first, second, third)] == [3, 3, 3]
     assert loaded.origins["engine.japanese.weight"] == f"[[engine]] 1 in {tmp_path / 'g.toml'}"
     assert catalogue.engines(loaded.settings) == loaded.settings.engines
@@ -300,6 +302,12 @@ def test_a_flag_or_variable_that_names_an_engine_replaces_all_tables(
         ("pairs = []", "pairs of [[engine]] 1 in {} are empty, so this engine would get no job."),
         ("weight = 0", "weight of [[engine]] 1 in {} cannot be 0: it is a number above 0 to 1000."),
         ("pairs = ['en-de']", "pairs of [[engine]] 1 in {} cannot be ['en-de']: "),
+        ("gpus = [0]", "gpus of [[engine]] 1 in {} need the engine vllm and at least one number."),
+        ("engine = 'vllm'\ngpus = []", "gpus of [[engine]] 1 in {} need the engine vllm and"),
+        (
+            "gpus = [-1]",
+            "gpus of [[engine]] 1 in {} cannot be [-1]: it is a list of whole",
+        ),
         ("pairs = [['en', '?']]", "pairs of [[engine]] 1 in {}: `?` is not a language tag."),
         ("name = 'a'\n[[engine]]\nname = 'a'", "[[engine]] 2 in {}: another engine is called 'a'"),
     ],
@@ -343,9 +351,9 @@ def test_the_examples_of_the_guide_to_several_engines_can_be_loaded(tmp_path: Pa
     names = [[(one.name, one.settings.engine) for one in engines] for engines in loaded]
     assert names == [
         [("japanese", "openai"), ("rest", "ctranslate2")],
-        [("first", "vllm"), ("second", "vllm")],
+        [("vllm", "vllm"), ("vllm-2", "vllm")],
     ]
-    assert {one.settings.gpu_memory_utilization for one in loaded[1]} == {0.4}
+    assert [one.gpus for one in loaded[1]] == [(0,), (1,)]
 
 
 # --- outputs -----------------------------------------------------------------------------------

@@ -84,10 +84,8 @@ class VllmApi:
             config, stat_loggers=[stat_logger_factory(stats)], disable_log_stats=True
         )
         loggers = getattr(engine.logger_manager, "stat_loggers", [])
-        # Steps of several copies of the model must not be added up: vLLM labels each with its rank.
-        one = config.parallel_config.data_parallel_size == 1
         for number, logger in enumerate(loggers):
-            if one and type(logger).__name__ == "PrometheusStatLogger":
+            if type(logger).__name__ == "PrometheusStatLogger":
                 loggers[number] = ThrottledStatLogger(logger)
         return engine
 
@@ -118,7 +116,6 @@ class EngineStats:
     """Statistics that vLLM reports at every step of the model.
 
     Gauges of the last step: ``running`` and ``waiting`` (requests), ``kv_cache_usage`` (0 to 1).
-    With several copies of the model, the sums of requests, and the cache of the fullest copy.
 
     Counters: ``steps``, the ``tokens`` they made, ``prefix_queries`` and ``prefix_hits`` (tokens),
     ``preemptions``, and ``finished`` requests, without aborted ones. For finished requests the
@@ -135,24 +132,14 @@ class EngineStats:
             ),
             0.0,
         )
-        self._gauges: dict[int, tuple[int, int, float]] = {}  # by rank
 
-    def record(self, scheduler: Any, iteration: Any, rank: int = 0) -> None:
-        """Add a report of vLLM. Runs in the event loop, so its work must not grow with tokens.
-
-        :param rank: number of the copy of the model that made the step
-        """
+    def record(self, scheduler: Any, iteration: Any) -> None:
+        """Add a report of vLLM. Runs in the event loop, so its work must not grow with tokens."""
         values = self.values
         if scheduler is not None:
-            self._gauges[rank] = (
-                scheduler.num_running_reqs,
-                scheduler.num_waiting_reqs,
-                scheduler.kv_cache_usage,
-            )
-            running, waiting, usage = zip(*self._gauges.values(), strict=True)
-            values["running"] = sum(running)
-            values["waiting"] = sum(waiting)
-            values["kv_cache_usage"] = max(usage)
+            values["running"] = scheduler.num_running_reqs
+            values["waiting"] = scheduler.num_waiting_reqs
+            values["kv_cache_usage"] = scheduler.kv_cache_usage
             values["prefix_queries"] += scheduler.prefix_cache_stats.queries
             values["prefix_hits"] += scheduler.prefix_cache_stats.hits
         if iteration is not None:
@@ -236,12 +223,12 @@ def stat_logger_factory(stats: EngineStats) -> Callable[..., Any]:
 
     class StatLogger(StatLoggerBase):  # type: ignore[misc]  # of type Any where vLLM is not installed
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            self.rank = engine_index
+            pass
 
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any
         ) -> None:
-            stats.record(scheduler_stats, iteration_stats, self.rank)
+            stats.record(scheduler_stats, iteration_stats)
 
         def log_engine_initialized(self) -> None:
             pass

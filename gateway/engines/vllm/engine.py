@@ -16,7 +16,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -47,6 +48,30 @@ GAVE_UP_REASONS = ("abort", "error")
 """Finish reasons of requests that vLLM gave up. vLLM reports them as normal ends."""
 
 
+_starts: dict[asyncio.Future[None], frozenset[int]] = {}
+"""Starts under way in this process, with their GPUs; none given: any GPU."""
+
+
+@asynccontextmanager
+async def gpus_alone(gpus: frozenset[int]) -> AsyncIterator[None]:
+    """Wait until no other engine starts on one of these GPUs, and let others wait meanwhile.
+
+    vLLM measures the free memory of a GPU at its start, and counts what another start has taken
+    since as its own.
+    """
+    while others := [
+        start for start, taken in _starts.items() if not (gpus and taken and gpus.isdisjoint(taken))
+    ]:
+        await asyncio.wait(others)
+    start = asyncio.get_running_loop().create_future()
+    _starts[start] = gpus
+    try:
+        yield
+    finally:
+        del _starts[start]
+        start.set_result(None)
+
+
 class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of vLLM that the gateway sets, most by settings of the same names.
 
@@ -63,7 +88,6 @@ class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 8192
     gpu_memory_utilization: float = 0.85
-    data_parallel_size: int = 1
     max_model_len: int | None = None
     enforce_eager: bool = False
     load_format: str = "auto"
@@ -160,11 +184,12 @@ class VllmEngine(ModelEngine):
     ) -> None:
         options = options or VllmOptions()
         self._engine_args = args = options.engine_args()
-        self._ranks = int(args["data_parallel_size"])
+        if "data_parallel_size" in args:
+            raise EngineFault("vLLM's data_parallel_size: give each copy an [[engine]] and `gpus`.")
         super().__init__(
             f"vllm:{name or Path(model).name}",
             profile or _find_profile(Path(model)),
-            capacity=int(args["max_num_seqs"]) * self._ranks,  # `extra` may override both
+            capacity=int(args["max_num_seqs"]),  # `extra` may override it
         )
         self._model = str(model)
         self._cache = cache_dir or model_files.user_cache()
@@ -194,9 +219,11 @@ class VllmEngine(ModelEngine):
     async def start(self) -> None:
         self._require_health(Health.STARTING)
         try:
-            await asyncio.to_thread(self._load)
-            assert self._loaded is not None, "_load sets it or raises"
-            await self._loaded.warm_up()
+            async with gpus_alone(frozenset(self._engine_args.get("device_ids") or ())):
+                self._require_health(Health.STARTING)  # `aclose` may have come meanwhile
+                await asyncio.to_thread(self._load)
+                assert self._loaded is not None, "_load sets it or raises"
+                await self._loaded.warm_up()
             self._require_health(Health.STARTING)  # `aclose` may have come meanwhile
         except Exception as exc:
             # The load fails if `aclose` comes meanwhile, which is no fault of vLLM.
@@ -280,7 +307,6 @@ class VllmEngine(ModelEngine):
             self._model,
             self._profile,
             feed=self._feed,
-            ranks=self._ranks,
         )
         if self._health is Health.CLOSED:  # closed during the load, so `aclose` saw no engine
             self._loaded.engine.shutdown()

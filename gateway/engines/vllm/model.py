@@ -12,7 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,7 +83,6 @@ class LoadedModel:
     :param engine: the `AsyncLLMEngine`. It is shut down if this constructor fails
     :param model: directory or hub id, for the tokenizer
     :param feed: whether outputs may take the direct path
-    :param ranks: number of copies of the model between which this gateway chooses
 
     Raises `EngineFault` if the model has no tokenizer. Blocks.
     """
@@ -97,7 +95,6 @@ class LoadedModel:
         profile: Profile,
         *,
         feed: bool = True,
-        ranks: int = 1,
     ) -> None:
         self.api = api
         self.engine = engine
@@ -115,7 +112,6 @@ class LoadedModel:
         self.feed: OutputFeed | None = None
         """The direct path. None: a task for each request reads vLLM's generator."""
         self._use_feed = feed
-        self._ranks = ranks
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
     @property
@@ -240,11 +236,7 @@ class LoadedModel:
             stop_token_ids=self.stop,
         )
         request.on_prompt(prefix)
-        options = {"priority": int(job.priority)}
-        # A job without a room may go anywhere; vLLM knows which copy is idle.
-        if self._ranks > 1 and job.room:
-            options["data_parallel_rank"] = choose_rank(job.room, job.target, self._ranks)
-        self._send(request, ids, params, options)
+        self._send(request, ids, params, {"priority": int(job.priority)})
 
     def _send(
         self, request: VllmRequest, ids: list[int], params: Any, options: dict[str, int]
@@ -358,13 +350,6 @@ class LoadedModel:
         tokenizer = Tokenizer.from_str(self.vocabulary.tokenizer.to_str())
         tokenizer.encode_special_tokens = False
         return tokenizer
-
-
-def choose_rank(room: str, target: str, ranks: int) -> int:
-    """Return the copy of the model, from 0, for the jobs of one room and target language."""
-    # It has the beginning of a growing text in its cache. The hash is the same in every process.
-    digest = blake2b(f"{room}.{target}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % ranks
 
 
 def _vocabulary(model: str, engine: Any) -> Vocabulary:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 
 from gateway.core.base.model import Model
 from gateway.core.scheduling.engine_slots import Lane, Slots
@@ -46,6 +47,9 @@ STALE_S = 30.0
 """Seconds after which the pace of an engine is unknown again. An engine that was slow for a moment
 is tried with one job then, and not left out for good."""
 
+AWAY = 1.25
+"""Times that a job is taken to last longer at another engine than the one that has the beginning of
+the same growing text in its prefix cache."""
 
 KNOWN_PAIRS = 4_096
 """Pairs whose answer a route remembers. Tags come from clients, so there must be a bound."""
@@ -273,9 +277,8 @@ class RoutedEngine(PushEngine):
 
     async def start(self) -> None:
         """Start all engines; return when each has started or failed for the first time."""
-        # One after the other: vLLM measures the free memory of a GPU that others may share.
-        for route in self.routes:
-            await route.engine.start()
+        # They start side by side. Engines that share a GPU wait for each other by themselves.
+        await asyncio.gather(*(route.engine.start() for route in self.routes))
         self._started = True
         self.update()
 
@@ -343,7 +346,13 @@ class RoutedEngine(PushEngine):
         # An engine of unknown pace is taken to be as fast as the fastest, so that it is tried.
         best = min((pace for pace in paces.values() if pace), default=1.0)
         able = [route for route in able if route.free] or able
-        return min(able, key=lambda route: route.expected(paces[route] or best))
+        home = max(able, key=lambda route: _affinity(job, route.name)) if job.room else None
+
+        def expected(route: EngineRoute) -> float:
+            away = 1.0 if home in (None, route) else AWAY
+            return route.expected(paces[route] or best) * away
+
+        return min(able, key=expected)
 
     def take_over(self, sink: FallbackSink, fault: EngineFault) -> bool:
         """Repeat a job at which an engine failed on another one; return False if there is none."""
@@ -394,6 +403,12 @@ class RoutedSink(FallbackSink):
         if self.live:
             self.route.jobs -= 1
         super().finish(fault)
+
+
+def _affinity(job: Job, engine: str) -> bytes:
+    """Return the rank of an engine for the texts of the job's room and language."""
+    # Rendezvous hashing: if an engine is gone, only its own rooms move.
+    return blake2b(f"{job.room}.{job.target}.{engine}".encode(), digest_size=8).digest()
 
 
 def _fits(tag: str, asked: str) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +21,8 @@ from gateway.engines.vllm.engine import VllmEngine, VllmOptions, VllmSink
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk
 from tests.engines.reading import job, read
+from tests.engines.workshop import settle
+from tests.support.live import until
 from tests.support.models import store_as_int8, tiny_llama
 from tests.support.typed import current
 
@@ -136,6 +142,95 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
         "prefill_seconds": 0.5,
         "decode_seconds": 4.0,
     }
+
+
+class Loaded:
+    """A replacement of a loaded model."""
+
+    dead = False
+    unfinished = 0
+
+    async def warm_up(self) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Slow(VllmEngine):
+    """An engine whose load takes until it is let go."""
+
+    def __init__(self, *gpus: int) -> None:
+        super().__init__(
+            "owner/eurollm", options=VllmOptions(extra={"device_ids": [*gpus]} if gpus else {})
+        )
+        self.loading, self.go = threading.Event(), threading.Event()
+
+    def _load(self) -> None:
+        self.loading.set()
+        self.go.wait(30)
+        self._loaded = Loaded()  # type: ignore[assignment]
+
+
+@asynccontextmanager
+async def starting(*engines: Slow) -> AsyncIterator[None]:
+    """Start engines at once, and end the block when all have started."""
+    starts = [asyncio.create_task(engine.start()) for engine in engines]
+    try:
+        yield
+    finally:
+        for engine in engines:
+            engine.go.set()
+        await asyncio.gather(*starts, return_exceptions=True)
+
+
+async def test_engines_without_a_common_gpu_start_side_by_side() -> None:
+    one, other = Slow(0), Slow(1, 2)
+    async with starting(one, other):
+        await until(lambda: one.loading.is_set() and other.loading.is_set())
+
+
+@pytest.mark.parametrize("gpus", [(), (0,), (0, 1)])
+async def test_engines_that_share_a_gpu_start_one_after_the_other(gpus: tuple[int, ...]) -> None:
+    one, other, apart = Slow(0), Slow(*gpus), Slow(5)
+    async with starting(one, other):
+        await until(one.loading.is_set)
+        await settle()
+        assert not other.loading.is_set()
+        one.go.set()
+        await until(other.loading.is_set)
+    async with starting(other, apart):
+        assert other.health is Health.READY
+
+
+async def test_an_engine_that_is_closed_while_it_waits_for_its_gpu_is_not_loaded() -> None:
+    one, other = Slow(0), Slow(0)
+    async with starting(one):
+        await until(one.loading.is_set)
+        start = asyncio.create_task(other.start())
+        await settle()
+        await other.aclose()
+        one.go.set()
+        with pytest.raises(EngineGone, match="was closed while it started"):
+            await start
+    assert not other.loading.is_set()
+
+
+async def test_a_start_that_fails_lets_the_next_one_on_its_gpu_begin() -> None:
+    class Broken(Slow):
+        def _load(self) -> None:
+            raise ValueError("no memory")
+
+    other = Slow(0)
+    with pytest.raises(EngineFault, match="could not load owner/eurollm: no memory"):
+        await Broken(0).start()
+    async with starting(other):
+        await until(other.loading.is_set)
+
+
+def test_copies_that_die_as_one_are_refused() -> None:
+    with pytest.raises(EngineFault, match=r"give each copy an \[\[engine\]\]"):
+        VllmEngine("owner/eurollm", options=VllmOptions(extra={"data_parallel_size": 2}))
 
 
 def test_a_process_without_a_parent_is_not_watched() -> None:

@@ -97,6 +97,29 @@ async def test_a_job_gets_the_tags_that_its_engine_has() -> None:
         assert (seen[0].source, seen[0].target, seen[0].prefix_ids) == ("en", "pt-BR", ())
 
 
+async def test_a_growing_text_stays_with_one_engine_while_that_is_not_much_busier() -> None:
+    one, other, engine = two(held=True, capacity=8)
+    async with started(engine):
+        rooms = [engine.choose(job(room=f"room-{n}")) for n in range(40)]
+        assert {rooms.count(route) for route in engine.routes} <= {*range(12, 29)}
+        home = engine.choose(job(room="r"))
+        submit(engine, 5, room="r")
+        assert sorted((one.unfinished, other.unfinished)) == [1, 4]
+        assert home is not None and home.jobs == 4
+
+
+async def test_rooms_of_an_engine_move_when_it_is_gone_and_no_others_do() -> None:
+    engines = [Named(str(n)) for n in range(3)]
+    engine = RoutedEngine([EngineRoute(one.name, one) for one in engines])
+    jobs = [job(room=f"room-{n}") for n in range(30)]
+    async with started(engine):
+        before = [engine.choose(one) for one in jobs]
+        engines[0].die()
+        after = [engine.choose(one) for one in jobs]
+    moved = [old for old, new in zip(before, after, strict=True) if old is not new]
+    assert moved and set(moved) == {engine.routes[0]}
+
+
 async def test_a_weight_is_a_share_of_the_jobs() -> None:
     one, other = Named(held=True, capacity=100), Named("other", held=True, capacity=100)
     engine = RoutedEngine(
@@ -376,15 +399,13 @@ async def test_the_fallback_of_one_engine_is_named_in_its_place() -> None:
 # --- life --------------------------------------------------------------------------------------
 
 
-async def test_engines_start_one_after_the_other_and_all_are_waited_for() -> None:
+async def test_engines_start_side_by_side_and_all_are_waited_for() -> None:
     first, second = Loading(), Loading()
     engine = RoutedEngine([EngineRoute("first", first), EngineRoute("second", second)])
     starting = asyncio.create_task(engine.start())
     second.loaded.set()
     await settle()
-    assert current(second.health) is Health.STARTING, (
-        "it would measure the memory while the first loads"
-    )
+    assert current(second.health) is Health.READY, "it does not wait for the first"
     assert current(engine.health) is Health.STARTING and not starting.done()
     first.loaded.set()
     await starting
