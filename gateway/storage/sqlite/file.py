@@ -137,9 +137,11 @@ class DatabaseFile:
 
     async def _version(self) -> int:
         """Return the version of the schema. Raises `StoreFault` if the file cannot be used."""
-        ((application,),) = await self.db.execute_fetchall("PRAGMA application_id")
-        ((version,),) = await self.db.execute_fetchall("PRAGMA user_version")
-        ((tables,),) = await self.db.execute_fetchall("SELECT count(*) FROM sqlite_master")
+        # In one statement, because another process may be creating the tables at this moment.
+        ((application, version, tables),) = await self.db.execute_fetchall(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+            " FROM pragma_application_id, pragma_user_version"
+        )
         if tables and application != APPLICATION:
             raise StoreFault(f"{self.path} is another program's database. Choose another --store.")
         if version > len(self._migrations):

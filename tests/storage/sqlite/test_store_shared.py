@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from typing import Any
 
+import aiosqlite
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
@@ -134,6 +138,28 @@ def test_processes_that_share_a_file_neither_lose_nor_overwrite_anything(disk: D
 
     asyncio.run(main())
     assert disk.sql("PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_file_that_another_process_creates_meanwhile_is_a_store(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = aiosqlite.Connection.execute_fetchall
+    created = False
+
+    async def create_after_the_first(
+        self: aiosqlite.Connection, sql: str, parameters: Iterable[Any] = ()
+    ) -> Iterable[sqlite3.Row]:
+        nonlocal created
+        rows = await fetch(self, sql, parameters)
+        if not created:
+            created = True
+            async with disk.open():
+                pass
+        return rows
+
+    monkeypatch.setattr(aiosqlite.Connection, "execute_fetchall", create_after_the_first)
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log)
 
 
 async def test_a_cancelled_caller_leaves_a_complete_claim(disk: Disk) -> None:
