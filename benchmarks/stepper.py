@@ -16,7 +16,8 @@ from itertools import islice
 
 import msgspec
 
-from gateway.engines.base.engine import Aborted, Engine, Health, Sink
+from gateway.engines.base.engine import Aborted, Engine, Sink
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job

@@ -4,13 +4,13 @@ from gateway.engines.base.engine import (
     Aborted,
     Engine,
     EngineWrapper,
-    Health,
     ModelEngine,
     PullEngine,
     Sink,
     SinkWrapper,
     refuse,
 )
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Chunk, Job, Priority

@@ -19,12 +19,12 @@ from itertools import accumulate
 from gateway.engines.base.engine import (
     OWN_FAULT,
     Aborted,
-    Health,
     ModelEngine,
     Sink,
     SinkWrapper,
     log_ids,
 )
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted

@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 
 from gateway.background.tasks import failures as task_failures
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.errors import ErrorCode
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source

@@ -11,7 +11,8 @@ import pytest
 
 from gateway.cli import say as module
 from gateway.cli.main import main
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from tests.support.command import fails

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import httpx2 as httpx
 
-from gateway.engines.base.engine import Engine, EngineWrapper, Health
+from gateway.engines.base.engine import Engine, EngineWrapper
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.supervised import Supervisor

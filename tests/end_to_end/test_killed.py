@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 
 from benchmarks.ports import free_port
 from benchmarks.soak.child import Child
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.openai.engine import OpenAIEngine
 from tests.support.live import running, until
 from tests.support.talk import Talk, talk

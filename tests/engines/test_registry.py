@@ -15,7 +15,8 @@ import pytest
 
 from caption_gateway.testing import EngineContract
 from gateway.engines import registry
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.engines.ctranslate2.engine import BATCH
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.engines.registry import SERVER_BACKOFF_MAX

@@ -8,7 +8,8 @@ from contextlib import aclosing
 import pytest
 from msgspec.structs import replace
 
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ID_HISTORY_LIMIT, ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job

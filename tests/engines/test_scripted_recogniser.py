@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedRecogniser
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import RecognitionJob

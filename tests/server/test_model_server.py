@@ -10,7 +10,8 @@ import httpx2 as httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.supervised import BACKOFF, FAILING_SHARE, FAILURES, HANG, Supervisor

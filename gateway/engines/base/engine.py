@@ -38,16 +38,16 @@ Contract (`gateway.engines.testing.contract` tests it):
 from __future__ import annotations
 
 import asyncio
-import enum
 import logging
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard
 
 from gateway.core.base.model import Model
 from gateway.core.scheduling.engine_slots import Slots
+from gateway.engines.base.service import Backend, Health, ModelService, ServiceWrapper
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded, redacted
 from gateway.job import Chunk, Job, RecognitionJob, merged
@@ -58,15 +58,6 @@ READER_LIMIT = 64
 """Chunks that a `SinkReader` queues. Further chunks are merged into the last one."""
 
 OWN_FAULT = "The engine failed by a fault of its own."
-
-
-class Health(enum.Enum):
-    """States in the life of an engine; ``readyz`` answers 200 only in READY."""
-
-    STARTING = "starting"
-    READY = "ready"
-    DEAD = "dead"
-    CLOSED = "closed"
 
 
 class Aborted(EngineFault):
@@ -89,35 +80,6 @@ class Sink(Protocol):
 
     def end(self, fault: EngineFault | None, /) -> None:
         """Receive the end of the job: None if it was translated, else the fault that ended it."""
-
-
-class ModelService(Protocol):
-    """A model behind the gateway: an engine or a recogniser. One serves the whole process."""
-
-    @property
-    def name(self) -> str:
-        """Short name of engine and model for people, for example ``ctranslate2:embedded``."""
-
-    @property
-    def capacity(self) -> int:
-        """Number of jobs to give it at once. More jobs would only slow each other down."""
-
-    @property
-    def health(self) -> Health:
-        """Current state, from local knowledge: reading it makes no request."""
-
-    @property
-    def unfinished(self) -> int:
-        """Number of jobs that it is still working on, by its own count."""
-
-    def stats(self) -> Mapping[str, float]:
-        """Return gauges that only this engine has, such as KV-cache use. Makes no request."""
-
-    async def start(self) -> None:
-        """Load the model off the event loop. Raises `EngineFault`, meant for the operator."""
-
-    async def aclose(self) -> None:
-        """End all jobs and free the model. Idempotent."""
 
 
 class Engine(ModelService, Protocol):
@@ -161,9 +123,6 @@ class Engine(ModelService, Protocol):
     def forget_room(self, room: str) -> None:
         """Release what is kept for the jobs of a room (`Job.room`), because it has ended."""
         return
-
-
-S = TypeVar("S", bound=ModelService)
 
 
 def refuse(sink: Sink, fault: EngineFault) -> None:
@@ -230,44 +189,6 @@ class PushEngine(Engine):
             # The caller closed the generator early, or its task was cancelled.
             if not reader.ended:
                 self.abort(job.id)
-
-
-class Backend:
-    """A base of engines and recognisers that have a model. Parameters: `ModelService`."""
-
-    def __init__(self, name: str, capacity: int) -> None:
-        self._name = name
-        self._capacity = capacity
-        self._health = Health.STARTING
-        self._unfinished = 0
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def health(self) -> Health:
-        return self._health
-
-    @property
-    def unfinished(self) -> int:
-        return self._unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return {}
-
-    def _require_health(self, health: Health) -> None:
-        """Raise `EngineGone` unless the backend is in the state ``health``."""
-        if self.health is not health:
-            raise EngineGone(f"{self.name} is {self.health.value}, not {health.value}.")
-
-    def _set_health(self, health: Health) -> None:
-        logger.debug("%s is %s", self.name, health.value)
-        self._health = health
 
 
 class ModelEngine(Backend, PushEngine):
@@ -418,37 +339,6 @@ class PullEngine(ModelEngine):
         finally:
             pull.finish(fault)
             del fault  # it refers to this frame
-
-
-class ServiceWrapper(Generic[S]):
-    """A service around another one, ``engine``, with the same properties."""
-
-    engine: S
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def capacity(self) -> int:
-        return self.engine.capacity
-
-    @property
-    def health(self) -> Health:
-        return self.engine.health
-
-    @property
-    def unfinished(self) -> int:
-        return self.engine.unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return self.engine.stats()
-
-    async def start(self) -> None:
-        await self.engine.start()
-
-    async def aclose(self) -> None:
-        await self.engine.aclose()
 
 
 class EngineWrapper(ServiceWrapper[Engine], PushEngine):

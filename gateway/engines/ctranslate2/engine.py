@@ -28,7 +28,8 @@ from weakref import WeakMethod
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink
+from gateway.engines.base.engine import Aborted, ModelEngine, Sink
+from gateway.engines.base.service import Health
 from gateway.engines.guards.complete_output import Guard
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, redacted

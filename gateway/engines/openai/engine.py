@@ -21,7 +21,8 @@ from typing import Literal
 import httpx2
 import msgspec
 
-from gateway.engines.base.engine import Health, PullEngine, Sink, log_ids
+from gateway.engines.base.engine import PullEngine, Sink, log_ids
+from gateway.engines.base.service import Health
 from gateway.engines.openai.completions import (
     CompletionEvent,
     EventStreamDecoder,

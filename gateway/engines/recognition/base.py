@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol, TypeVar
 
-from gateway.engines.base.engine import Backend, Health, ModelService
+from gateway.engines.base.service import Backend, Health, ModelService
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 

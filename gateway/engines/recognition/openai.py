@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.openai.server import REFUSAL_STATUSES, ModelServer
 from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser, duration
 from gateway.errors import ClientFault, EngineFault, EngineGone, Overloaded

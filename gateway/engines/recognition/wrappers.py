@@ -6,7 +6,8 @@ counts as broken, how it comes back, and when another one replaces it (`gateway.
 
 from __future__ import annotations
 
-from gateway.engines.base.engine import Aborted, Health, is_engine_failure, log_repeat
+from gateway.engines.base.engine import Aborted, is_engine_failure, log_repeat
+from gateway.engines.base.service import Health
 from gateway.engines.recognition.base import Recogniser
 from gateway.engines.wrappers.fallback import Fallback
 from gateway.engines.wrappers.supervised import Supervision

@@ -15,7 +15,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from gateway.engines.base.engine import Aborted, Engine, Health
+from gateway.engines.base.engine import Aborted, Engine
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import MIN_CONTINUATION
 from gateway.engines.testing.subject import (
     LONG,

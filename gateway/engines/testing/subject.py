@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Self, TypeVar
 
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 

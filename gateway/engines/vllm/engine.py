@@ -27,7 +27,13 @@ import msgspec
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
+from gateway.engines.base.engine import (
+    Aborted,
+    ModelEngine,
+    Sink,
+    refuse,
+)
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.vllm.compat import EngineStats, VllmApi
 from gateway.engines.vllm.model import LoadedModel

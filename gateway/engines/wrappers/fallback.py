@@ -25,16 +25,14 @@ from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
-    Health,
     PushEngine,
-    S,
-    ServiceWrapper,
     Sink,
     SinkWrapper,
     is_engine_failure,
     log_repeat,
     refuse,
 )
+from gateway.engines.base.service import Health, S, ServiceWrapper
 from gateway.engines.wrappers.supervised import backoff
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job

@@ -23,12 +23,12 @@ from gateway.core.scheduling.scheduler import work
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
-    Health,
     PushEngine,
     Sink,
     log_repeat,
     refuse,
 )
+from gateway.engines.base.service import Health
 from gateway.engines.profiles.profile import find_pair
 from gateway.engines.wrappers.fallback import FallbackSink, adapted
 from gateway.errors import EngineFault, EngineGone

@@ -32,14 +32,12 @@ from gateway.engines.base.engine import (
     Aborted,
     Engine,
     EngineWrapper,
-    Health,
-    S,
-    ServiceWrapper,
     Sink,
     SinkWrapper,
     is_engine_failure,
     refuse,
 )
+from gateway.engines.base.service import Health, S, ServiceWrapper
 from gateway.errors import EngineFault, EngineGone, JobFault, redacted
 from gateway.job import Chunk, Job, Priority
 

@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket
 from gateway import __version__
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
 from gateway.protocol.fields import Context, Terms
 from gateway.protocol.handshake import SOCKET_PATH

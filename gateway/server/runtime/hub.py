@@ -40,7 +40,8 @@ from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
 from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.options import StreamingOptions
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, ClientMessage, ServerMessage

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from gateway.core.scheduling.turns import JobTurns
 from gateway.core.session.audio_stream import WINDOW_S, AudioStream
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.recognition.base import Recogniser
 from gateway.errors import ClientFault, EngineFault, ErrorCode, redacted
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob

@@ -13,12 +13,12 @@ from gateway.engines.base.engine import (
     READER_LIMIT,
     Aborted,
     EngineWrapper,
-    Health,
     PullEngine,
     Sink,
     SinkReader,
     refuse,
 )
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.ctranslate2 import engine as ctranslate2
 from gateway.engines.ctranslate2 import model
 from gateway.engines.ctranslate2.engine import CTranslate2Engine

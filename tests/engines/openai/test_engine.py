@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.openai.completions import EVENT_LIMIT
 from gateway.engines.openai.engine import OUTPUT_LIMIT, BrokenResponse, OpenAIEngine
 from gateway.engines.profiles import load

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.ports import free_port
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.openai.engine import OPEN_FACTOR, OpenAIEngine
 from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Job

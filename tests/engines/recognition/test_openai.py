@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.recognition.openai import BUSY_WAIT, OpenAIRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import RecognitionJob

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.background.tasks import NICENESS
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import Recognised, RecognitionJob

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 from gateway.engines.scripted import ScriptedRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault

@@ -21,7 +21,8 @@ import msgspec
 import pytest
 
 from gateway.engines import profiles
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.testing.subject import EngineSubject

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
 from tests.engines.reading import job, read
 from tests.engines.vllm_factory import make_vllm, require

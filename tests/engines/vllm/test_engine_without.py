@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.vllm import parent_watch
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.vllm.engine import VllmEngine, VllmOptions, VllmSink

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.supervised import Supervisor

@@ -14,7 +14,8 @@ from contextlib import aclosing
 import msgspec
 import pytest
 
-from gateway.engines.base.engine import Aborted, Health, Sink
+from gateway.engines.base.engine import Aborted, Sink
+from gateway.engines.base.service import Health
 from gateway.engines.guards.complete_output import Guard
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers.guarded import GuardedEngine

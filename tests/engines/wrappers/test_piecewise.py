@@ -15,7 +15,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.engines.base.engine import Aborted, Health, PullEngine
+from gateway.engines.base.engine import Aborted, PullEngine
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.piecewise import (

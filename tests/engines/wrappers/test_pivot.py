@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.core.streaming.stability import StabilityRules
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.testing.subject import RecordingSink

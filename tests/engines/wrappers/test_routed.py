@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.scheduling.scheduler import work
-from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.engine import Aborted
+from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.testing.subject import RecordingSink
 from gateway.engines.wrappers import routed as module

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.background import tasks
-from gateway.engines.base.engine import Health
+from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile, load
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers import supervised as supervisor
