@@ -6,9 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from gateway import __version__
+from gateway.cli.doctor import VLLM
 from gateway.settings.catalogue import table
 from tests.support.reverse_proxy import DEPLOY, program
 
@@ -43,9 +47,61 @@ def test_files_that_the_compose_file_mounts_exist_or_are_named_at_its_top() -> N
         assert path.exists() or path.name in top, source
 
 
-@pytest.mark.parametrize("path", sorted((DEPLOY / "kubernetes").glob("*.yaml")), ids=str)
-def test_a_manifest_follows_the_schemas_of_kubernetes(path: Path) -> None:
-    check(str(BIN / "kubernetes-validate"), "--strict", str(path))
+def test_the_image_for_gpus_has_the_newest_vllm_that_the_gateway_knows() -> None:
+    text = (DEPLOY / "docker" / "Dockerfile.cuda").read_text()
+    image = re.search(r"^FROM vllm/vllm-openai:v(\d+)\.(\d+)\.", text, re.MULTILINE)
+    assert image is not None and tuple(map(int, image.groups())) == VLLM[1]
+
+
+CHART = DEPLOY / "helm"
+EVERYTHING = {"serviceMonitor": {"enabled": True}, "autoscaling": {"enabled": True}}
+OWN_REDIS = {"redis": {"enabled": False, "url": "redis://there:6379/0"}}
+
+
+def rendered(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the manifests that Helm would apply for a release called "captions"."""
+    helm = pytest.importorskip("helm_python")
+    with helm.Chart.load(str(CHART)) as chart:
+        files = chart.render(values, name="captions", namespace="default")
+    return [one for text in files.values() for one in yaml.safe_load_all(text) if one]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, OWN_REDIS], ids=["defaults", "all", "redis"])
+def test_the_chart_renders_manifests_that_follow_the_schemas_of_kubernetes(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "manifests.yaml"
+    # The schemas of the Prometheus operator are not among those of Kubernetes.
+    known = [one for one in rendered(values) if one["kind"] != "ServiceMonitor"]
+    file.write_text(yaml.safe_dump_all(known))
+    check(str(BIN / "kubernetes-validate"), "--strict", str(file))
+
+
+def test_helm_finds_no_fault_in_the_chart() -> None:
+    found = pytest.importorskip("helm_python").lint(str(CHART))
+    assert found["errors"] == []
+
+
+def test_prometheus_in_a_cluster_reads_metrics_with_the_key_of_the_secret() -> None:
+    kinds = {one["kind"]: one for one in rendered(EVERYTHING)}
+    (monitored,) = kinds["ServiceMonitor"]["spec"]["endpoints"]
+    credentials = monitored["authorization"]["credentials"]
+    pod = kinds["Deployment"]["spec"]["template"]
+    (volume,) = pod["spec"]["volumes"]
+    assert credentials == {"name": volume["secret"]["secretName"], "key": "metrics.key"}
+    selector = kinds["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
+    services = [one for one in rendered(EVERYTHING) if one["kind"] == "Service"]
+    (labels,) = [
+        one["metadata"]["labels"] for one in services if one["spec"]["ports"][0]["port"] == 80
+    ]
+    assert selector == labels and pod["metadata"]["labels"] == labels
+    assert labels[kinds["ServiceMonitor"]["spec"]["jobLabel"]] == "gateway"
+
+
+def test_the_chart_and_the_image_have_the_version_of_the_gateway() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == values["image"]["tag"] == __version__
 
 
 @pytest.mark.parametrize("name", ["gateway.service", "gateway.socket", "gateway@.service"])
