@@ -234,6 +234,10 @@ class RedisConnection:
         try:
             with translated():
                 await connection.connect()
+                # The handshake of redis-py may pass without a password that Redis requires, and
+                # Redis closes on a long command then, without a reason.
+                await connection.send_command("PING", check_health=False)
+                await connection.read_response()
             yield PipelinedConnection(connection)
         finally:
             await connection.disconnect(nowait=True)

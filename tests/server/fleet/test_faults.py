@@ -44,6 +44,14 @@ async def test_the_reason_for_which_redis_is_away_is_logged(
     assert "Redis cannot be reached: AuthenticationError: Authentication required" in caplog.text
 
 
+async def test_a_connection_without_the_password_ends_with_that_reason(redis: RedisServer) -> None:
+    redis.cli("CONFIG", "SET", "requirepass", "sesame")
+    connection = RedisConnection(redis.url, lambda up: None)
+    with pytest.raises(Away, match="AuthenticationError: Authentication required"):
+        async with connection.pipelined():
+            pass
+
+
 def test_an_answer_of_redis_is_not_logged_because_it_may_quote_a_text() -> None:
     assert reason(ResponseError("unknown command, with args: 'secret'")) == "ResponseError"
     assert reason(InvalidResponse("Protocol Error: b'secret'")) == "InvalidResponse"
