@@ -73,7 +73,7 @@ class BlockingClient:
         self.send(bytes([head]) + length + bytes(4) + data)
 
     def until(self, what: bytes) -> bytes:
-        """Read on until these bytes, and return what was received up to them."""
+        """Read on until these bytes, and return everything up to them."""
         while what not in self._got:
             data = self._peer.recv(65_536)
             assert data, f"{what!r} did not come, but {self._got[-500:]!r}"
@@ -83,7 +83,7 @@ class BlockingClient:
         return got
 
     def end(self) -> bytes:
-        """Return what comes until the gateway ends the connection."""
+        """Return all bytes until the gateway ends the connection."""
         with contextlib.suppress(ConnectionResetError):
             while data := self._peer.recv(65_536):
                 self._got += data

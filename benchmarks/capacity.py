@@ -60,7 +60,7 @@ def bench(port: int, *flags: str) -> LoadReport:
 
 
 def simulation(args: argparse.Namespace) -> None:
-    """Print what was measured and what was simulated, load by load."""
+    """Print measured and simulated figures, load by load."""
     # The scripted engine repeats the source. A final with other letters than the growing text would
     # contradict what was committed, and be made again from there.
     lines = [heard(line) for line in text.lines()]

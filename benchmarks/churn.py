@@ -87,7 +87,7 @@ def events(port: int) -> None:
 
 
 def refused(port: int) -> None:
-    """Ask for a language that the engine does not have, and send what is no frame."""
+    """Ask for a language that the engine does not have, and send bytes that are no frame."""
     client = socket(port, "/v1/ws?to=xx-nope-no")
     client.until(b'"error"')
     client.send(b"\x83\x80" + bytes(4))

@@ -1,4 +1,4 @@
-"""A WebSocket client that only counts, so that the server is what is measured.
+"""A WebSocket client that only counts, so that the server is measured and not the client.
 
 Owns: the handshake and the frames of RFC 6455, as far as the benchmark needs them. Must not know:
 what is measured. It is no example to follow: it masks with zeros and checks nothing.

@@ -69,7 +69,7 @@ async def engine(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
 
 
 class Timed:
-    """A sink that times what comes."""
+    """A sink that notes the time of each chunk."""
 
     def __init__(self, tally: Tally) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

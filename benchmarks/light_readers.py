@@ -54,7 +54,9 @@ class LightReader:
         self.socket.setblocking(False)
 
     def read(self, lags: list[float]) -> bool:
-        """Read what has come, and add the lag of each delta in milliseconds; False at the end."""
+        """Read the frames that have come, and add the lag of each delta in milliseconds; False at
+        the end.
+        """
         data = self.socket.recv(65_536)
         now = time.monotonic_ns()
         self._rest += data

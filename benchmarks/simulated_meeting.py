@@ -209,7 +209,7 @@ class Stage:
             self.scheduler.done(job_id)
 
     def read(self) -> None:
-        """Let the readers read what has come."""
+        """Let the readers read the events that have come."""
         for member, watch in self._readers.values():
             for frame in member.outbox.take():
                 watch.note(_event(frame), self._clock.now)

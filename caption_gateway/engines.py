@@ -1,4 +1,4 @@
-"""The public names for those who write an engine; `docs/how-to/write-engine.md` shows how."""
+"""The public names for authors of an engine; `docs/how-to/write-engine.md` shows how."""
 
 from gateway.engines.base.engine import (
     Aborted,

@@ -1,4 +1,4 @@
-"""The public names for those who write a format of transcripts; `docs/how-to/write-format.md`
+"""The public names for authors of a format of transcripts; `docs/how-to/write-format.md`
 shows how.
 """
 

@@ -17,7 +17,7 @@ captions = gateway_app(load_settings({}, os.environ).settings)
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Run what the application needs, and the gateway in it."""
+    """Run the application's own resources, and the gateway in it."""
     async with captions.lifespan(app):
         yield
 

@@ -1,4 +1,4 @@
-"""A bot that translates what people write in a Matrix room, and writes the translation below.
+"""A bot that translates the messages of a Matrix room, and writes the translation below.
 
 It needs an access token of a Matrix account that has joined the room, and nothing of Matrix but two
 requests: ``/sync`` and ``/send``. The same shape suits any chat with a long poll or a socket.
@@ -18,7 +18,7 @@ TO = os.environ.get("TO", "en")
 
 
 async def listen(matrix: httpx.AsyncClient, client: Client) -> None:
-    """Say what people write. The id of a message becomes the id of its utterance."""
+    """Say the messages of the room. The id of a message becomes the id of its utterance."""
     me = (await matrix.get("/account/whoami")).json()["user_id"]
     query = {"timeout": "30000"}
     while True:

@@ -28,7 +28,7 @@ class Tape:
         return items[self.byte() % len(items)]
 
     def take(self, count: int) -> bytes:
-        """Return this number of bytes, or what is left."""
+        """Return this number of bytes, or the rest."""
         self._at += count
         return self._data[self._at - count : self._at]
 

@@ -146,7 +146,7 @@ class GatewayError(Exception):
 
 
 class ClientFault(GatewayError):
-    """An error in what the caller asked for. The socket stays open."""
+    """An error in the request of the caller. The socket stays open."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Jobs of translation and recognition, and what engines and recognisers return.
+"""Jobs of translation and recognition, and the results of engines and recognisers.
 
 Owns: the types shared by the core, which decides what to translate or to recognise, and the engines
 and recognisers, which do it. Must not know: rooms, sockets, or how any engine works.

@@ -1,4 +1,4 @@
-"""Checks of what `make dist` has built, as its users install it: in a new environment.
+"""Checks of the files of `make dist`, as their users install them: in a new environment.
 
 ``python scripts/check_dist.py dist build/installed`` installs the wheels of ``dist`` there and
 starts a gateway on a free port. It ends with a status other than 0 if the gateway does not answer,
@@ -85,7 +85,7 @@ def ask(url: str, bin: Path, folder: Path) -> None:
 
 
 def run(*command: object, folder: Path | None = None) -> str:
-    """Run a program and return what it prints. Raises `CalledProcessError`."""
+    """Run a program and return its output. Raises `CalledProcessError`."""
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, stdout=subprocess.PIPE, text=True, check=True
     )

@@ -13,7 +13,7 @@ UNRELEASED = "## Unreleased\n"
 
 
 def release(root: Path, version: str, day: str) -> None:
-    """Set the version, and turn the entries under "Unreleased" into those of this version.
+    """Set the version, and move the entries under "Unreleased" to this version.
 
     :param day: date of the release, as in ISO 8601
 

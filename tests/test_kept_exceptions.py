@@ -22,7 +22,7 @@ def names(target: ast.expr) -> set[str]:
 
 
 def own(function: Function) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of functions in it."""
+    """Yield the nodes of a function without the functions in it."""
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()

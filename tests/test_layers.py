@@ -288,6 +288,23 @@ def test_no_docstring_opens_with_a_pronoun_or_a_relative_clause(folder: str) -> 
     assert found == []
 
 
+IN_PLACE_OF_A_NOUN = re.compile(r"\b(?:what|whatever|whoever|those)\b", re.IGNORECASE)
+FIRST_SENTENCE = re.compile(r".*?(?:[.:](?=\s)|\n\n|$)", re.DOTALL)
+
+
+@pytest.mark.parametrize("folder", WRITTEN)
+def test_the_first_sentence_of_a_docstring_names_things_by_nouns(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT.parent)}: {first[0]}"
+        for path in sorted((ROOT.parent / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (first := FIRST_SENTENCE.match(ast.get_docstring(node) or ""))
+        and IN_PLACE_OF_A_NOUN.search(first[0])
+    ]
+    assert found == []
+
+
 PARAMETER = re.compile(r":param \w+: (?:of|that)\b.*", re.IGNORECASE)
 
 

@@ -43,7 +43,7 @@ class Torch:
         self.tokenizer = Tokenizer.from_file(str(tokenizer))
 
     def __call__(self, texts: Sequence[Text]) -> list[list[int]]:
-        """Return the token ids of each translation, with those it had to begin with."""
+        """Return the token ids of each translation, with the forced ones at its beginning."""
         return [ids for ids, _ in self.scored(texts)]
 
     def scored(self, texts: Sequence[Text], *, loops: bool = True) -> list[tuple[list[int], float]]:

@@ -33,7 +33,7 @@ LONGEST = 320
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Shares of what an example can be."""
+    """Shares of the kinds of examples."""
 
     part: float = 0.36
     """Growing utterances: a prefix of the source under ``<part>`` and that share of the target."""

@@ -230,7 +230,7 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def apart(examples: Tensor, *, blocks: bool) -> BlockMask | Tensor:
-    """Return the mask under which a token sees those before it in its own example."""
+    """Return the mask under which a token sees the earlier ones of its own example."""
     rows, length = examples.shape
     if not blocks:
         causal = torch.ones(length, length, dtype=torch.bool, device=examples.device).tril()

@@ -1,4 +1,4 @@
-"""Clean sentences made into what speech recognition gives: for the source side only.
+"""Clean sentences made into the output of speech recognition: for the source side only.
 
 Owns: lower case without punctuation, fillers, repeated words, and the cut of a growing utterance.
 Must not know: corpora, tokens, tensors.

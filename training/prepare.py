@@ -1,4 +1,5 @@
-"""Corpora made into what training reads: one file of pairs, one of own sentences, a tokenizer.
+"""Corpora made into the files that training reads: one file of pairs, one of own sentences, a
+tokenizer.
 
     python -m training.prepare DATA WORK
 
@@ -84,7 +85,7 @@ def read(work: Path, name: str = PAIRS) -> list[Pair]:
 
 
 def read_lone(work: Path) -> list[tuple[str, str]]:
-    """Return languages and texts of what is there in one language alone."""
+    """Return languages and texts of lines that are there in one language alone."""
     with gzip.open(work / LONE, "rt", encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file)
         return [(language, text) for language, text in rows]

@@ -1,4 +1,4 @@
-"""Play a meeting in a fleet on this machine, and count what its readers were sent.
+"""Play a meeting in a fleet on this machine, and count the events of its readers.
 
     make fleet
     make fleet ARGS="--fault kill --readers 30"
@@ -133,7 +133,7 @@ async def restart(gateway: Gateway, end: signal.Signals) -> None:
 
 
 def report(readers: Sequence[Reader], said: set[str], seconds: float, fault: str) -> int:
-    """Print what the readers were sent; return 1 if a final was lost or came twice."""
+    """Print the counts of the readers; return 1 if a final was lost or came twice."""
     lost = sum(len(said - reader.finals.keys()) for reader in readers)
     twice = sum(count - 1 for reader in readers for count in reader.finals.values())
     away = sorted(wait for reader in readers for wait in reader.away)

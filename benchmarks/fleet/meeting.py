@@ -1,4 +1,4 @@
-"""A meeting of speakers and readers, and what each reader was sent.
+"""A meeting of speakers and readers, and the events of each reader.
 
 Owns: the clients, and the count of what was lost or came twice. Must not know: processes, faults.
 """
@@ -60,7 +60,7 @@ class Reader:
 
 
 async def speak(url: str, room: str, lang: str, lines: Sequence[str], pause: float) -> list[str]:
-    """Say lines one after the other; return the ids of those that were accepted."""
+    """Say lines one after the other; return the ids of the accepted ones."""
     said = []
     async with connect(url, room=room, source=lang, to=(lang,), speaker=lang) as client:
         client.__aiter__()

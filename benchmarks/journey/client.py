@@ -31,7 +31,7 @@ DRAIN_S = 120.0
 
 
 class Got(msgspec.Struct):
-    """The result of a request; times are those of the monotonic clock."""
+    """The result of a request; times are read from the monotonic clock."""
 
     first: float | None = None
     queue: float | None = None

@@ -197,7 +197,7 @@ class Reader:
         span.last = event.seq
 
     def catch_up(self) -> None:
-        """Count from now on as lost what it lacks of the last epoch."""
+        """Count from now on as lost all events of the last epoch that it lacks."""
         if self.spans:
             span = self.spans[-1]
             span.last = max(span.last, span.epoch.last)
@@ -211,7 +211,7 @@ class Reader:
         return sum(1 for _ in span.epoch.due(self.langs, span.last, span.epoch.last))
 
     def check(self) -> None:
-        """Count what it lacks. Call it once, at the end."""
+        """Count the events that it lacks. Call it once, at the end."""
         for span in self.spans:
             if span.promised is None:
                 continue

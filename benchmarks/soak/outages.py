@@ -353,7 +353,7 @@ class Outages:
         await self._calm()
 
     async def _end(self) -> None:
-        """Let all users leave, and count what each lacks."""
+        """Let all users leave, and count the events that each lacks."""
         users = {user: task for place in self._places for user, task in place.users.items()}
         for user in users:
             if user.connected:

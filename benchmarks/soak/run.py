@@ -332,7 +332,7 @@ class Soak:
             self.tally.unexpected.update({what: n for what, n in waiting.items() if n})
 
     async def _end(self) -> None:
-        """Let all users leave, and count what each lacks."""
+        """Let all users leave, and count the events that each lacks."""
         for place in self._places:
             for user in place.here:
                 if user.connected:

@@ -1,4 +1,4 @@
-"""A user of a room who reconnects whatever happens to the network.
+"""A user of a room who reconnects after any fault of the network.
 
 Owns: one client's socket and its next, its unacknowledged utterances, and its times of retry. Must
 not know: `gateway.client`, which it would have to trust; the faults of its network.

@@ -100,7 +100,7 @@ def measured(
 
 
 def noise(recognise: Callable[[RecognitionJob], Recognised], seconds: float) -> dict[str, float]:
-    """Play what is no speech, and return how much was heard of it."""
+    """Play sound without speech, and return how much was heard of it."""
     stream, detector = SpeechStream("noise", ("en",)), VoiceDetector()
     jobs = heard = 0
     cpu = 0.0

@@ -52,7 +52,7 @@ def play(
     stream: SpeechStream,
     detector: VoiceDetector,
 ) -> Playback:
-    """Play a recording, or the next part of one, and return what was heard.
+    """Play a recording, or the next part of one, and return the recognised text.
 
     :param recognise: recognises in this thread, by libraries that use one thread
     :param stream: a stream, whose audio ends with the recording

@@ -42,7 +42,7 @@ async def recorded(pieces: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
 
 
 async def answer(jitsi: ServerConnection, client: Client, participant: str) -> None:
-    """Send Jigasi what is recognised, which it shows in the meeting."""
+    """Send Jigasi the recognised text, which it shows in the meeting."""
     async for event in client:
         if isinstance(event, HeardSpeech):
             id = uuid.uuid5(uuid.NAMESPACE_URL, f"{client.welcome.session} {event.id}")

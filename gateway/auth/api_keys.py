@@ -127,7 +127,7 @@ class Keyring:
         return self.confirm(self._permissions[id], now)
 
     def confirm(self, permissions: Permissions, now: float) -> Permissions:
-        """Return permissions reduced to those that their key has now.
+        """Return permissions reduced to the present ones of their key.
 
         Raises `ClientFault` (``unauthenticated``) if the key was revoked or has expired.
         """

@@ -1,4 +1,4 @@
-"""Permissions of callers, and those from the claims of a JSON Web Token (RFC 7519).
+"""Permissions of callers, also from the claims of a JSON Web Token (RFC 7519).
 
 Owns: the rights of a caller once it is authenticated, the errors for what it may not do, and the
 claims that are read. Must not know: keys, signatures, how callers authenticate.
@@ -85,7 +85,9 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def limited_to(self, other: Permissions) -> Permissions:
-        """Return what these permissions and ``other`` both allow, with the quota of ``other``."""
+        """Return permissions for everything that these and ``other`` both allow, with the quota of
+        the other.
+        """
         # None means all languages, so the other side decides.
         langs = self.langs if other.langs is None else other.langs
         if self.langs is not None:

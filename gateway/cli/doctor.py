@@ -49,7 +49,7 @@ EXPIRES_SOON = timedelta(days=14)
 
 
 class CheckFailed(Exception):
-    """The end of a check, with a sentence that says what is wrong and what to do."""
+    """The end of a check, with a sentence that names the fault and the remedy."""
 
 
 Check = Callable[[Settings], Iterator[str]]

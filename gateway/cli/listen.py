@@ -169,7 +169,7 @@ async def _decoded(source: str, listener: SpeechScreen) -> AsyncGenerator[AsyncI
 
 
 async def _watch(stderr: asyncio.StreamReader, said: deque[bytes], listener: SpeechScreen) -> None:
-    """Read what ffmpeg says: the length of the file, and why it cannot read it."""
+    """Read the messages of ffmpeg: the length of the file, and why it cannot read it."""
     while line := await stderr.readline():
         if line.strip():
             said.append(line)
@@ -226,7 +226,7 @@ class SpeechScreen:
         self._screen.draw(self._growing())
 
     def end(self) -> None:
-        """Clear what is growing."""
+        """Clear the growing lines."""
         self._screen.draw([])
 
     def save(self, file: Path, to: Iterable[str]) -> list[Path]:

@@ -52,7 +52,7 @@ class AudioSender:
             self._tracker.watch = None
 
     async def _start(self) -> None:
-        """Begin audio on the newest socket, and send what may be lost, until no socket breaks."""
+        """Begin audio on the newest socket, and send the backlog, until no socket breaks."""
         while True:
             socket = self._socket = self._connection.socket
             begin = Audio(

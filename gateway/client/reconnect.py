@@ -257,7 +257,7 @@ class ReconnectingConnection:
             self._dialling = None
 
     def _resume_query(self) -> dict[str, str | None]:
-        """Return the query parameters of the next socket, in addition to those of the first."""
+        """Return the query parameters that the next socket has besides the first one's."""
         # A private room cannot be named. The resume token leads to it.
         room = None if self.welcome.room.startswith(PRIVATE) else self.welcome.room
         # The gateway may read an attempt that was given up after a later one. The number tells it

@@ -97,7 +97,7 @@ def _check_pairs(route: EngineRoute, table: EngineTable) -> None:
 
 
 def _pivoting(engine: Engine, settings: Settings) -> Engine:
-    """Wrap an engine in what translates the other pairs in two steps."""
+    """Wrap an engine in the one that translates the other pairs in two steps."""
     from gateway.engines.wrappers.pivot import PivotEngine
 
     if settings.pivot == "off":
@@ -146,7 +146,7 @@ def _supervised(settings: Settings, *, insist: bool) -> Supervisor:
 def _wrapped(
     engine: Engine, settings: Settings, counts: MutableMapping[tuple[str, str], int]
 ) -> Engine:
-    """Wrap an engine in the guards and in what splits long texts."""
+    """Wrap an engine in the guards and in the engine that splits long texts."""
     from gateway.engines.wrappers.guarded import GuardedEngine
     from gateway.engines.wrappers.piecewise import PiecewiseEngine
 

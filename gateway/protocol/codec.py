@@ -214,7 +214,7 @@ _head_of_msgpack = msgspec.msgpack.Decoder(_Head).decode
 
 
 def _peek(frame: str | bytes) -> dict[str, str]:
-    """Return those of ``type``, ``id`` and ``ref`` that are strings, from any bytes."""
+    """Return ``type``, ``id`` and ``ref`` as far as they are strings, from any bytes."""
     try:
         head = _head_of_msgpack(frame) if isinstance(frame, bytes) else _head_of_json(frame)
     except _UNREADABLE:

@@ -404,7 +404,7 @@ def engines(settings: Settings) -> tuple[EngineTable, ...]:
 
 
 def value(settings: Settings, name: str) -> Any:
-    """Return the value of a setting, including those of groups, by its name."""
+    """Return the value of a setting, also of one in a group, by its name."""
     flow = settings.flow
     values = (settings.limits, flow.pace, flow.stability)
     for group, options in zip(GROUPS, values, strict=True):

@@ -64,7 +64,7 @@ class Store(Protocol):
         """Write all events now, and delete rooms that have ended. Raises `StoreFault`."""
 
     async def claim(self, name: str) -> History:
-        """Claim a room for this process, return its history, and write what is appended to its log.
+        """Claim a room for this process, return its history, and write later events of its log.
 
         The history is the same for every caller until `release` or `end`. It is new if there is
         none, if the disk does not answer, and for private rooms, which are never written.

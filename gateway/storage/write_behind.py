@@ -97,7 +97,7 @@ class WriteBehind:
 
     @property
     def rooms(self) -> Sequence[FollowedRoom]:
-        """All followed rooms, including those that were released or have ended."""
+        """All followed rooms, including released and ended ones."""
         return (*self._rooms.values(), *self._leaving)
 
     @property

@@ -132,7 +132,7 @@ def _match(tag: str, supported: tuple[str, ...]) -> str | None:
 
 
 def serving(tag: str, supported: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``supported`` that serve a reader of ``tag``, the closest region first."""
+    """Return the tags of ``supported`` that serve a reader of ``tag``, the closest region first."""
     able = [candidate for candidate in supported if same(candidate, tag)]
     return tuple(
         sorted(able, key=lambda candidate: (candidate != tag, tag_distance(tag, candidate)))

@@ -141,5 +141,5 @@ def _outer(char: str) -> bool:
 
 
 def _closing(char: str) -> bool:
-    """Tell whether a mark closes what is before it. An empty ``char`` closes nothing."""
+    """Tell whether a mark closes the text before it. An empty ``char`` closes nothing."""
     return char not in _OPENING and unicodedata.category(char or " ") in ("Pe", "Pf", "Po")

@@ -1,4 +1,4 @@
-"""Permissions, and the errors for what they do not allow."""
+"""Permissions, and the errors for actions that they do not allow."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_format_that_cannot_be_saved_is_refused_before_anything_is_sent(
 
 
 class Terminal(io.StringIO):
-    """A terminal that keeps what is written."""
+    """A terminal that keeps all output."""
 
     def isatty(self) -> bool:
         return True

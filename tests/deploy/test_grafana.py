@@ -72,7 +72,7 @@ and the query of a variable as its editor shows it."""
 
 
 def missing(given: Any, known: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of each key of a file that is not in what was understood of it."""
+    """Yield the path of each key of a file that is not in the parsed model."""
     if isinstance(given, dict):
         for key, value in given.items():
             if key not in known:
@@ -88,7 +88,7 @@ def missing(given: Any, known: Any, path: str = "") -> Iterator[str]:
 
 
 def wrong_values(model: Any) -> Iterator[str]:
-    """Yield each value of a model that is none of those that its type has."""
+    """Yield each value of a model that its type does not have."""
     if isinstance(model, list):
         for one in model:
             yield from wrong_values(one)

@@ -1,4 +1,4 @@
-"""The worked examples of `docs/figures/capacity.md` are what the command prints."""
+"""The worked examples of `docs/figures/capacity.md` are the output of the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that list own code and stock clients name what there is."""
+"""The pages that list own code and stock clients name existing files."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def found(data: bytes | str) -> bool:
 
 
 async def say_and_retract(live: Live) -> list[dict[str, Any]]:
-    """Say every personal field in one utterance, edit it, retract it; return what was sent."""
+    """Say every personal field in one utterance, edit it, retract it; return the sent texts."""
     async with talk(live, "?room=r&from=en&to=de,fr&role=moderate") as speaker:
         await speaker.next()
         await speaker.send({"type": "say", "id": "a", **WORDS})

@@ -253,7 +253,7 @@ async def test_a_room_that_stays_empty_ends_in_all_gateways(redis: RedisServer) 
 
 
 async def test_what_a_gateway_does_not_understand_ends_no_other_room(redis: RedisServer) -> None:
-    """A newer gateway may send what this one does not know."""
+    """A newer gateway may send messages that this one does not know."""
     async with fleet(redis, 2) as (one, two):
         async with (
             talk(one, "?room=r&role=view") as first,

@@ -73,7 +73,7 @@ async def finals(peer: Talk, count: int) -> list[dict[str, Any]]:
 
 
 def check(events: Sequence[dict[str, Any]], *ids: str) -> None:
-    """Check that events are those of some utterances, once each and without a hole."""
+    """Check that events belong to some utterances, once each and without a hole."""
     numbers = [event["seq"] for event in events]
     assert numbers == list(range(numbers[0], numbers[0] + len(events)))
     assert sorted(event["id"] for event in events if event["type"] == "final") == sorted(ids)

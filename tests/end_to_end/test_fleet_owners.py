@@ -1,4 +1,6 @@
-"""Speakers whose room has moved to another gateway, or to the next process, keep what is theirs."""
+"""Speakers whose room has moved to another gateway, or to the next process, keep their
+utterances.
+"""
 
 from __future__ import annotations
 

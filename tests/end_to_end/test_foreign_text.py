@@ -92,7 +92,7 @@ async def refused(client: httpx.AsyncClient, text: str) -> None:
 
 
 async def kept(client: httpx.AsyncClient) -> None:
-    """Check that a longer text keeps what it quotes in another language."""
+    """Check that a longer text keeps its quotes in another language."""
     body = {"text": "Good morning. Привет, как дела?", "source_lang": "en", "target_lang": "de"}
     answer = (await client.post("/v1/translate", json=body)).json()
     assert answer["translation"] == "Guten Morgen. Привет, как дела?"

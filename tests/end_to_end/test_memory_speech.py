@@ -138,7 +138,7 @@ async def shutdown(speaker: Speaker) -> None:
 
 
 def threads() -> int:
-    """Return the number of threads of this process, those of libraries in C too."""
+    """Return the number of threads of this process, also of libraries in C."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
 

@@ -74,7 +74,7 @@ async def meet(process: Process) -> list[str]:
 
 
 async def come_from_the_issuer(process: Process) -> list[str]:
-    """Present tokens of the issuer, correct and wrong ones; return those that are valid."""
+    """Present tokens of the issuer, correct and wrong ones; return the valid ones."""
     http = f"http://127.0.0.1:{process.port}"
     good = signed(RSA, "RS256", kid="r", aud="captions", sub=CANARY, rooms="*", role="speak")
     body = {"text": f"{CANARY} one", "source_lang": "en", "target_lang": "de"}

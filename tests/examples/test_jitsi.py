@@ -1,4 +1,4 @@
-"""The bridge for Jitsi, with a client that sends what Jigasi sends."""
+"""The bridge for Jitsi, with a client that sends the messages of Jigasi."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(venv: Path, code: str, folder: Path) -> str:
-    """Return what a program in the environment prints. It runs in a folder of its own."""
+    """Return the output of a program in the environment. It runs in a folder of its own."""
     python = str(venv / "bin" / "python")
     done = subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The events in the log of a meeting, and what must hold for them."""
+"""The events in the log of a meeting, and their invariants."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Storm:
             self.back(client)
 
     def back(self, client: Client) -> None:
-        """Return with another socket, to any gateway, and say again what had no end."""
+        """Return with another socket, to any gateway, and say unfinished texts again."""
         self.read(client, client.peer.events())
         gateway, old = self.gateway(), client.peer
         while old.screen.seq > gateway.replica.log.seq and gateway.feed:
@@ -355,7 +355,7 @@ class Storm:
     # --- the end
 
     def end(self) -> None:
-        """Let the network be quick again, and check what everybody has seen."""
+        """Let the network be quick again, and check the events that everybody has seen."""
         meeting = self.meeting
         if meeting.owner is None:
             meeting.take(self.gateway().name)

@@ -1,4 +1,4 @@
-"""No matter what a client sends, it is read as a message or refused by name."""
+"""Every frame of a client is read as a message or refused by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Text that is stable is never taken back, whatever is recognised and whatever the engine makes of
-it; unless the source itself is changed where it had been agreed on.
+"""Text that is stable is never taken back, for all recognised texts and all outputs of the engine;
+unless the source itself is changed where it had been agreed on.
 """
 
 from __future__ import annotations

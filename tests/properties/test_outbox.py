@@ -1,4 +1,4 @@
-"""However late a reader is, it ends with what a prompt one shows."""
+"""However late a reader is, it ends with the text of a prompt one."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LIMITS = Limits(outbox_bytes=8_000, burst=10_000, inflight=50, utterances=8, gra
 
 
 class Broken:
-    """A reader whose connection breaks now and then, with some of what was sent unread.
+    """A reader whose connection breaks now and then, with some events unread.
 
     ``told`` are the durable events it has read since it last was told that some are missing, all of
     which came after ``start``.

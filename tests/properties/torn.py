@@ -26,7 +26,7 @@ LANGS = ("de", "fr")
 
 
 class Torn:
-    """A reader whose socket breaks, and what it has read over all of them."""
+    """A reader whose socket breaks, and the events that it has read over all of them."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -184,7 +184,7 @@ class TornWorld(World):
             assert ended(torn.peer) == ended(self.whole)
 
     def bare(self, event: ServerMessage) -> ServerMessage:
-        """Without what depends on when it was told: the text of what was taken back since."""
+        """Without the fields that depend on the time: the text of what was taken back since."""
         if isinstance(event, Source | Final | Edited) and event.ord in self.decided.gone:
             return replace(event, text="")
         return event

@@ -126,7 +126,7 @@ class World:
         self.end()
 
     def steps(self) -> tuple[Callable[[], None], ...]:
-        """Return what may happen next; a step that is here twice is more likely."""
+        """Return the steps that may come next; a step that is here twice is more likely."""
         return (
             *(self.speak, self.speak, self.speak, self.grow, self.grow),
             *(self.keep_up, self.keep_up, self.keep_up),

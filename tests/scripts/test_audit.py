@@ -1,4 +1,4 @@
-"""`make audit` fails for what is known, and says plainly when it could not look."""
+"""`make audit` fails for known faults, and says plainly when it could not look."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNKNOWN = {"name": "c", "skip_reason": "Dependency not found"}
 
 
 def audited(*packages: object) -> tuple[str, ...]:
-    """Return a command that prints what pip-audit would."""
+    """Return a command that prints the same as pip-audit."""
     return (sys.executable, "-c", f"print({json.dumps({'dependencies': packages})!r})")
 
 

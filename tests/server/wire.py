@@ -1,4 +1,4 @@
-"""Connections byte by byte, to send and leave unread what no library would."""
+"""Connections byte by byte, to send and leave unread as no library would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Client:
         await self._loop.sock_sendall(self.peer, data)
 
     async def read(self, until: bytes = b"") -> bytes:
-        """Return what is received until these bytes, or until the end of the connection."""
+        """Return all bytes until these, or until the end of the connection."""
         got = b""
         while not until or until not in got:
             try:

@@ -133,7 +133,7 @@ def store_as_int8(llama: Path) -> None:
 
 
 def tiny_marian(dir: Path) -> Path:
-    """Create what ``ct2-transformers-converter`` writes for OPUS-MT, with ``*.spm`` files."""
+    """Create the files of ``ct2-transformers-converter`` for OPUS-MT, with ``*.spm`` files."""
     if (dir / "config.json").exists():
         return dir
     dir.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ def tiny_marian(dir: Path) -> Path:
 
 
 def tiny_nllb(dir: Path) -> Path:
-    """Create what the converter writes for an NLLB model, with one SentencePiece model."""
+    """Create the files of the converter for an NLLB model, with one SentencePiece model."""
     if (dir / "config.json").exists():
         return dir
     dir.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""An HTTP server that takes what outputs send, and fails as told."""
+"""An HTTP server that takes the requests of outputs, and fails as told."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ NEEDS_KEY = f"If the gateway requires an API key, set the variable {KEY}."
 
 
 def note(line: str) -> None:
-    """Print a line of progress on stderr, beside what a command prints."""
+    """Print a line of progress on stderr, beside the output of a command."""
     print(f"# {printable(line)}", file=sys.stderr)
 
 

@@ -69,7 +69,7 @@ def _help(row: Setting) -> str:
 
 
 def _placeholder(row: Setting) -> str:
-    """Return what stands for the value of a setting in the help."""
+    """Return the placeholder for the value of a setting in the help."""
     last = row.name.rpartition("_")[2]
     return "|".join(row.choices) or {"s": "SECONDS", "ms": "MILLISECONDS"}.get(last, last.upper())
 

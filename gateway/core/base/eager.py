@@ -25,7 +25,8 @@ def run_eagerly(work: Awaitable[None]) -> Awaitable[None] | None:
 
 
 class _Remainder:
-    """An awaitable that continues a coroutine, and first waits for what the coroutine waits for.
+    """An awaitable that continues a coroutine, and first waits for the awaitable that the coroutine
+    waits for.
 
     It is an iterator and no coroutine, since not every server implements ``send`` as a coroutine,
     and ``await`` needs an iterator only.

@@ -185,7 +185,9 @@ class Captioner:
                     self._submit(job, utterance, caption, now, revises=True)
 
     def invalidate(self, utterance: Utterance) -> None:
-        """Stop relying on translations of a source that was changed in what they were made of."""
+        """Stop relying on translations of a source that was changed in the part that they were made
+        of.
+        """
         for caption in utterance.active:
             self.withdraw(caption)
             caption.invalidate()
@@ -296,7 +298,7 @@ class Captioner:
         self._outcomes.settle(utterance, now)
 
     def restart(self, utterance: Utterance, caption: Caption, now: float) -> None:
-        """Make a final translation again that does not continue what was committed."""
+        """Make a final translation again that does not continue the committed text."""
         self.withdraw(caption)
         self._resubmit(utterance, caption, now)
 

@@ -108,7 +108,7 @@ class Ingest:
             self._grow(member, speech, lang, say, now)
 
     def translate_due(self, speech: Speech, now: float) -> None:
-        """Translate what is agreed of a growing text, if it is time to."""
+        """Translate the agreed part of a growing text, if it is time to."""
         part, policy = speech.open, speech.policy
         due = policy.due(now)
         if due is not None and due > now:
@@ -124,7 +124,7 @@ class Ingest:
     # --- inside ---------------------------------------------------------------------------------
 
     def _repeats_restored(self, member: Member, say: Say, text: str, now: float) -> bool:
-        """Acknowledge a repetition of what an earlier process accepted; tell whether it is one.
+        """Acknowledge a text that an earlier process accepted; tell whether it is one.
 
         A client that got no answer says its utterance again. Older releases have kept no authors.
         """

@@ -19,7 +19,7 @@ from gateway.protocol.messages import By, Cancelled, Was
 
 
 class CaptionOutcomes:
-    """The ends of one room's captions, for those who make, speak and correct them."""
+    """The ends of one room's captions, for the members who make, speak and correct them."""
 
     def __init__(
         self, publisher: Publisher, subscribers: Subscribers, attendance: Attendance

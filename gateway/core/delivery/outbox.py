@@ -230,7 +230,7 @@ class Outbox:
             self.push(envelope, now)
 
     def fits(self, envelopes: Iterable[Envelope]) -> bool:
-        """Tell whether events can be queued with half of the bound left for those that follow."""
+        """Tell whether events can be queued with half of the bound left for later ones."""
         wires = (envelope.wire(self.codec) for envelope in envelopes)
         size = sum(weight(wire) for wire in wires if wire is not None)
         return self.bytes + size <= self._limits.outbox_bytes // 2
@@ -320,7 +320,7 @@ class Outbox:
             self._join(group)
 
     def _join(self, group: FanoutGroup) -> None:
-        """Tell a group how to write, and do not count what it has sent before."""
+        """Tell a group how to write, and do not count its earlier writes."""
         group.set_writer(self, self._shared, self._queue_shared)
         if self._shared is not None:
             self._frames -= group.frames
@@ -385,7 +385,7 @@ class Outbox:
             self._holes = self._holes or _NOTHING
 
     def _end_merging(self, event: Final | Failed | Cancelled | Retracted | Snapshot) -> None:
-        """Merge no deltas across a terminal event, and drop those that it makes void."""
+        """Merge no deltas across a terminal event, and drop the ones that it makes void."""
         langs: set[str] | None = None
         if isinstance(event, Snapshot):
             langs = {line.lang for line in event.lines}

@@ -53,7 +53,7 @@ class LogView:
         return self._log.count(None, seq) + sum(counts)
 
     def _by_language(self, tags: Iterable[str]) -> dict[str, list[str]]:
-        """Return those of the tags that each language serves."""
+        """Return the tags that each language serves."""
         under: dict[str, list[str]] = {}
         for tag, lang in self._subscribers.serving(tags):
             under.setdefault(lang, []).append(tag)

@@ -1,4 +1,4 @@
-"""The members of a room that are present or away, and what they have in flight.
+"""The members of a room that are present or away, and their utterances in flight.
 
 Owns: who is away, and until when their work goes on. Must not know: outboxes, captions, the log.
 

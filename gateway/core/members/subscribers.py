@@ -152,7 +152,7 @@ class Subscribers:
             group.show(shown, now)
 
     def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
-        """Send one reader what was shown of a caption so far, as its view shows it."""
+        """Send one reader the text of a caption so far, as its view shows it."""
         if member.view != "final" and member.catch_up is None:
             shown = Envelope(shown_in(member.view, delta))
             member.outbox.push(shown.for_language(tag), now)

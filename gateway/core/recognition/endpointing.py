@@ -65,7 +65,7 @@ class Endpointer:
         return probability >= (VOICE_OFF if speaking else VOICE_ON)
 
     def add(self, frame: int, voice: bool) -> VoiceEvent | None:
-        """Process the next frame, and return what has changed.
+        """Process the next frame, and return the change.
 
         :param frame: number of the frame
         :param voice: `is_voice` of it

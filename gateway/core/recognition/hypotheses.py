@@ -112,7 +112,7 @@ class Hypotheses:
         self.agreed = 0
 
     def split(self) -> Hypotheses:
-        """Remove the words behind the cut, and return them as those of a new utterance."""
+        """Remove the words behind the cut, and return them as the words of a new utterance."""
         rest = Hypotheses(self._cut)
         rest._shown, rest._tail, rest.agreed = self._shown, self._tail, self.agreed
         self._shown, self.agreed = [], 0

@@ -1,4 +1,4 @@
-"""Choice of the language of an utterance among those that its speaker may use.
+"""Choice of the language of an utterance among the languages of its speaker.
 
 Owns: when a detected language is believed. Must not know: how a recogniser detects it.
 
@@ -77,5 +77,5 @@ class LanguageChoice:
 
 
 def _among(lang: str, allowed: tuple[str, ...]) -> bool:
-    """Tell whether a language is one of those allowed."""
+    """Tell whether a language is allowed."""
     return not allowed or any(languages.same(lang, other) for other in allowed if lang)

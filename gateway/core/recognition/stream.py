@@ -253,7 +253,7 @@ class SpeechStream:
         return self._audio.voiced(turn.begin, self._until(turn)) < frames(self.timing.least)
 
     def _shed(self) -> None:
-        """End the oldest utterance with what it has, because too much audio waits."""
+        """End the oldest utterance with its present words, because too much audio waits."""
         turn = self._turns[0]
         # Read before `_finish`, which forgets the utterance.
         unfinished = turn.end is None

@@ -117,7 +117,7 @@ class Feed:
         self._emit(Replaced(self._next(), member.gateway, member.id))
 
     def answered(self, member: RemoteMember) -> None:
-        """Report how far a member's requests were answered, and what it has in flight."""
+        """Report how far a member's requests were answered, and its utterances in flight."""
         inflight = tuple(sorted(member.inflight))
         self._emit(Answered(self._next(), member.id, member.asked, inflight))
 
@@ -265,7 +265,7 @@ class Authority(Room):
         return FeedSubscribers(targets, linger, self.feed)
 
     def receive(self, message: InboxMessage, now: float) -> None:
-        """Do what a replica asks for. Messages to another authority are ignored."""
+        """Carry out a request of a replica. Messages to another authority are ignored."""
         gateway = message.gateway
         # The only message whose sender does not know the present term yet.
         if isinstance(message, Present):

@@ -49,7 +49,7 @@ class GrowingCaptions:
                     del self._shown[key]
 
     def replace(self, growing: Iterable[Delta]) -> list[Delta]:
-        """Take over the captions of an authority; return deltas that lead from those before."""
+        """Take over the captions of an authority; return deltas that lead from the earlier ones."""
         before = self._shown
         self._shown = {(delta.id, delta.lang): delta for delta in growing}
         gone = [

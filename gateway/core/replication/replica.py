@@ -81,7 +81,7 @@ class _Requests(msgspec.Struct, eq=False):
         return any(number <= self.sent for number in self.waiting)
 
     def note(self, member: Member) -> None:
-        """Count utterances in flight and requests without an answer as what a member has in flight.
+        """Count utterances in flight and requests without an answer as a member's work in flight.
 
         A request has a name that no utterance has, since a client cannot choose one so long.
         """
@@ -173,7 +173,7 @@ class Replica:
 
     @property
     def degraded(self) -> Degraded | None:
-        """The state of the service for those who join now; None if it works as usual."""
+        """The state of the service for members who join now; None if it works as usual."""
         return self._degraded if self._reached else Degraded(partials="off")
 
     @property
@@ -184,7 +184,7 @@ class Replica:
     # --- members ------------------------------------------------------------------------------
 
     def use_tenant(self, tenant: str) -> str:
-        """Name the tenant of those who join from now on."""
+        """Name the tenant of the members who join from now on."""
         self._tenant = tenant
         return tenant
 
@@ -222,7 +222,7 @@ class Replica:
         *,
         most: int | None = None,
     ) -> None:
-        """Change what a member reads, see `Room.want`."""
+        """Change the languages and view of a member, see `Room.want`."""
         other_view = view is not None and view != member.view
         shown = [tag for tag in langs if other_view or tag not in member.langs]
         if view is not None:

@@ -142,7 +142,7 @@ class Room:
     # --- members ------------------------------------------------------------------------------
 
     def join(self, member: Member, now: float) -> None:
-        """Send the member from now on what its languages and view ask for.
+        """Send the member from now on the events that its languages and view ask for.
 
         A member of the same id that is away has come back: it gets its work in flight again.
         """
@@ -221,7 +221,7 @@ class Room:
         *,
         most: int | None = None,
     ) -> None:
-        """Change what the member reads.
+        """Change the languages and view of the member.
 
         Utterances in flight are captioned in the new languages too. If that is done already, the
         member is sent what it missed. It is shown finished captions that it has not seen, and
@@ -281,7 +281,7 @@ class Room:
     def request(
         self, member: Member, message: Request, now: float, langs: tuple[str, ...] | None = None
     ) -> None:
-        """Do what a member asks for. Languages and texts of the message are normalised.
+        """Carry out a request of a member. Languages and texts of the message are normalised.
 
         Raises `ClientFault`; then nothing has changed. ``langs`` may be read; None for all.
         """
@@ -424,7 +424,7 @@ class Room:
         self.subscribers.tell(Envelope(how), None, now)
 
     def on_timer(self, now: float) -> None:
-        """Do what is due: growing texts, absent members, unread languages, presence."""
+        """Do the work that is due: growing texts, absent members, unread languages, presence."""
         self._timer.expired()
         for member in self.attendance.expire(now):
             self._abort(member, now)

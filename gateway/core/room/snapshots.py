@@ -1,4 +1,4 @@
-"""Texts and drafts that a member is sent about what happened before it came.
+"""Texts and drafts that a member is sent about the time before it came.
 
 Owns: which of them are sent, and under which language tags. Must not know: the log
 (`gateway.core.history.log_view`), outboxes, sockets, when they are sent.
@@ -53,7 +53,7 @@ class Snapshots:
         return found
 
     def growing(self, lang: str) -> list[Delta]:
-        """Return what is shown of the unfinished captions in a language, oldest first."""
+        """Return the visible texts of the unfinished captions in a language, oldest first."""
         shown = []
         for utterance in self._in_progress():
             caption = utterance.captions.get(lang)

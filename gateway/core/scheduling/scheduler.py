@@ -193,7 +193,7 @@ class Scheduler:
         ]
 
     def _of_lane(self, counts: Counter[Pair], lane: Lane) -> int:
-        """Return the sum of the counts of those pairs that could go to one of these engines."""
+        """Return the sum of the counts of the pairs that could go to one of these engines."""
         if self.slots is None:
             return self.queued
         lane_of = self.slots.lane
@@ -310,7 +310,7 @@ class Scheduler:
         return spared
 
     def actions(self) -> list[StartJob | StopJob]:
-        """Return what the engine has to do now: stops, then as many starts as there are slots.
+        """Return the next actions of the engine: stops, then as many starts as there are slots.
 
         With several engines one start at a time, so the caller asks until nothing is left.
         """

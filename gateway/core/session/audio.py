@@ -128,7 +128,7 @@ class SocketAudio:
             self._dropping = None
 
     def cancel(self, id: str) -> None:
-        """Drop what is being said if ``id`` is its utterance."""
+        """Drop the present utterance if ``id`` is its id."""
         for stream in self._streams():
             stream.cancel(id)
 

@@ -192,7 +192,7 @@ class AudioStream:
         return answers
 
     def cancel(self, id: str) -> None:
-        """Drop what is being said if ``id`` is its utterance. The room is told by the caller."""
+        """Drop the present utterance if ``id`` is its id. The room is told by the caller."""
         if id == self._growing:
             self._growing = None
             self._speech.reset()
@@ -208,7 +208,7 @@ class AudioStream:
             self._offer(say, now)
 
     def close(self) -> None:
-        """Stop all work; nobody is interested in what is still said."""
+        """Stop all work; nobody is interested in later speech."""
         self.over = True
         self._worker.close()
 

@@ -87,7 +87,7 @@ class Account:
 
     @property
     def inflight(self) -> int:
-        """Utterances that have not ended, with those of absent members."""
+        """Utterances that have not ended, also of absent members."""
         sets = [member.inflight for member in list(self.members)]
         # A member that came back shares the set of its old socket, which may not be closed yet.
         return sum(map(len, {id(one): one for one in (*sets, *list(self._away))}.values()))
@@ -133,7 +133,7 @@ class Account:
             self._bucket.spend(count)
 
     def report(self, now: float) -> TenantReport:
-        """Return the usage in this gateway, and begin to count anew what is begun."""
+        """Return the usage in this gateway, and begin a new count of begun utterances."""
         begun, self._begun = self._begun, 0
         used = 0.0 if self._bucket is None else self._bucket.used(now)
         return TenantReport(len(self.members), self.inflight, begun, used)

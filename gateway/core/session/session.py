@@ -277,7 +277,7 @@ class Session:
             self.report(fault, now, ref=message.ref, id=getattr(message, "id", None))
 
     def perform(self, message: ClientMessage, now: float) -> None:
-        """Do what a message asks for, at any rate. Raises `ClientFault`."""
+        """Carry out a message, at any rate. Raises `ClientFault`."""
         # Reading and leaving are still possible, since they change nothing in the room.
         if self._released and isinstance(message, Say | Want | Set | Edit | Retract):
             raise ClientFault(
@@ -420,7 +420,7 @@ class Session:
         permissions.check_languages(self.member.langs)
 
     def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
-        """Return those of the languages that can be read; `_want` names the others."""
+        """Return the languages that can be read; `_want` names the others."""
         try:
             return self._readable(langs)[0]
         except ClientFault:

@@ -98,7 +98,7 @@ class Utterances:
         return utterance
 
     def known_of(self, ids: Iterable[str]) -> list[Utterance]:
-        """Return those of the utterances that are not forgotten."""
+        """Return the utterances that are not forgotten."""
         return [self.by_id[id] for id in ids if id in self.by_id]
 
     def parts(self, id: str) -> list[Utterance]:

@@ -110,7 +110,7 @@ class Speech:
         return agreed[:at].strip()
 
     def end(self) -> None:
-        """Forget what is only needed to find the parts again in a longer text."""
+        """Forget the state that is only needed to find the parts again in a longer text."""
         self.policy, self._pauses, self._consumed = (
             PartialPolicy(self._options.pace),
             PauseMap(),

@@ -213,7 +213,9 @@ class Caption:
         return self._stream(reset=chunk.reset) if self._whole else self._extend()
 
     def finish_partial(self) -> Delta | None:
-        """Commit what the ended job of a partial revision agrees on; return what changes."""
+        """Commit the words that the ended job of a partial revision agrees on; return the
+        change.
+        """
         assert self.state is CaptionState.RUNNING and self.partial, repr(self)
         # Text that the new source confirms stays, so that readers see no flicker.
         reset = not self._source_kept and not self._hypothesis.startswith(self.stable)
@@ -246,7 +248,9 @@ class Caption:
         return self._delta(add=self.stable, draft=self.draft, reset=True)
 
     def correct(self, text: str) -> Delta | None:
-        """Return what to show before the end if ``text`` does not continue the stable text."""
+        """Return the change to show before the end if ``text`` does not continue the stable
+        text.
+        """
         if text.startswith(self.stable):
             return None
         self.stable, self.draft = text, ""
@@ -290,7 +294,7 @@ class Caption:
     @property
     def times(self) -> tuple[float, float, float]:
         """Times in seconds at which a job was queued, was given to the engine, and returned its
-        first text; 0 for what has not happened.
+        first text; 0 if that has not happened.
         """
         return self._queued_at, self._started_at, self._first_at
 
@@ -312,7 +316,7 @@ class Caption:
             self._agreement.forget()
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
-        """Commit ``add``, and show ``visible`` unless that only shortened what is shown."""
+        """Commit ``add``, and show ``visible`` unless that only shortened the visible text."""
         shown = self.stable + self.draft
         self.stable += add
         # A translation that only repeats the beginning would make text shrink and grow again.

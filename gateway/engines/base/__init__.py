@@ -1,1 +1,1 @@
-"""The engine contract, and what engines that run a model themselves share."""
+"""The engine contract, and the common parts of engines that run a model themselves."""

@@ -121,7 +121,9 @@ class Engine(ModelService, Protocol):
         """Stop a job now. Does nothing if no job with this id runs."""
 
     def forget_room(self, room: str) -> None:
-        """Release what is kept for the jobs of a room (`Job.room`), because it has ended."""
+        """Release the state that is kept for the jobs of a room (`Job.room`), because it has
+        ended.
+        """
         return
 
 

@@ -163,7 +163,7 @@ class Vocabulary:
         return spelling
 
     def draft(self, job: Job, prefix_ids: Sequence[int]) -> list[int]:
-        """Return the ids of a job's draft, which follow those of its forced prefix."""
+        """Return the ids of a job's draft, which follow the ids of its forced prefix."""
         # There are none in a second attempt, nor if the prefix has other ids with the draft.
         if not job.draft or job.attempt > 1:
             return []
@@ -267,7 +267,7 @@ class SentencePieces:
         return spelling
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """Return the ids of those ``tokens`` that the vocabulary has."""
+        """Return the ids of the ``tokens`` that the vocabulary has."""
         return [self._ids[token] for token in tokens if token in self._ids]
 
     def _continue(self, rest: str) -> list[str]:

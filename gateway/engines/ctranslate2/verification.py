@@ -34,7 +34,7 @@ def accepted(scores: Any, draft: Sequence[int], bias: float = 0.0) -> tuple[int,
 
 
 def log_prob(scores: Any, ids: Sequence[int]) -> float:
-    """Return the log probability of ``ids``, the sum of those of its tokens.
+    """Return the log probability of ``ids``, the sum over its tokens.
 
     :param scores: logits as in `accepted`, with at least one row for each of ``ids``
     """

@@ -195,7 +195,7 @@ def is_refusal(source: str, text: str, spoken: str) -> bool:
 
 
 def find_flags(source: str, text: str, target: str) -> tuple[Guard, ...]:
-    """Return flags for what of the source is not in the output: long numbers, times of day,
+    """Return flags for parts of the source that are not in the output: long numbers, times of day,
     currencies of sums, addresses.
 
     :param target: language of the output
@@ -265,6 +265,6 @@ def ascii_digits(text: str) -> str:
     return SEPARATOR.sub("", unicodedata.normalize("NFKC", text))
 
 
-def rejection(guard: Guard, what: str) -> Rejected:
-    """Return the fault of an output, with ``what`` as the predicate of its message."""
-    return Rejected(guard, f"The model's output {what}.")
+def rejection(guard: Guard, predicate: str) -> Rejected:
+    """Return the fault of an output, with ``predicate`` after "The model's output"."""
+    return Rejected(guard, f"The model's output {predicate}.")

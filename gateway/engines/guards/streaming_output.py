@@ -207,7 +207,7 @@ class OutputGuard:
         return text
 
     def _strip_head(self, *, final: bool) -> str | None:
-        """Return the head of the output without what precedes the translation.
+        """Return the head of the output without the words that precede the translation.
 
         Return None while that is not decided, which is never with ``final``.
         """

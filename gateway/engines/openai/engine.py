@@ -251,7 +251,7 @@ class OpenAIEngine(PullEngine):
 
     @contextmanager
     def _connection_faults(self, reply: CompletionReply) -> Iterator[None]:
-        """Raise an `EngineGone` for what breaks a connection, unless the text is complete."""
+        """Raise an `EngineGone` if a connection breaks, unless the text is complete."""
         try:
             yield
         except (TimeoutError, httpx2.HTTPError) as error:

@@ -85,7 +85,7 @@ class ModelServer:
         )
 
     async def list_models(self) -> httpx2.Response:
-        """Return the answer to a request for the list of models, whatever its status.
+        """Return the answer to a request for the list of models, with any status.
 
         Raises `EngineGone` if there is no answer, `EngineFault` if the key is not accepted.
         """

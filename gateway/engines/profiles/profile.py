@@ -464,7 +464,7 @@ def find_language(tag: str, among: tuple[str, ...]) -> str:
 
 
 def _fill(blocks: _Blocks, flags: Mapping[str, bool], values: _Values) -> Iterator[Control | str]:
-    """Yield the pieces of those ``blocks`` whose flags hold, with ``values`` for their fields."""
+    """Yield the pieces of the ``blocks`` whose flags hold, with ``values`` for their fields."""
     for when, pieces in blocks:
         if all(flags[flag.lstrip("!")] is not flag.startswith("!") for flag in when):
             for piece in pieces:

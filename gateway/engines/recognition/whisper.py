@@ -234,7 +234,7 @@ class WhisperModel:
         )
 
     def _language(self, encoded: Any, allowed: tuple[str, ...]) -> tuple[str, float]:
-        """Return the language that is spoken, and its probability among those allowed.
+        """Return the language that is spoken, and its probability among the allowed ones.
 
         Raises `JobFault` if the model has none of them.
         """

@@ -57,7 +57,7 @@ async def idle(engine: Engine) -> None:
 
 
 class RecordingSink:
-    """A sink that keeps what it receives, and checks the order of the calls."""
+    """A sink that keeps all chunks and the end, and checks the order of the calls."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []

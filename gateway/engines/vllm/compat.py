@@ -201,7 +201,7 @@ class ThrottledStatLogger:
 
 
 def add_stats(total: Any, more: Any) -> None:
-    """Add the counts and lists of ``more`` to those of ``total``, vLLM statistics of one type."""
+    """Add the counts and lists of ``more`` to ``total``, vLLM statistics of one type."""
     mine = vars(total)
     for name, value in vars(more).items():
         if isinstance(value, list):

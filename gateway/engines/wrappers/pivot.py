@@ -222,7 +222,7 @@ class PivotTexts:
             self.engine.engine.abort(step.job.id)
 
     def agree(self, source: str, text: str, ids: tuple[int, ...]) -> str:
-        """Return what of the translation of a growing source is ready for the second step."""
+        """Return the part of a growing source's translation that is ready for the second step."""
         if source.startswith(self._agreed):  # else newer texts have been translated already
             self._agreed = source
             self._agreement.add(text, ids)
@@ -311,7 +311,7 @@ class FirstStep:
         return work
 
     def _finish(self) -> None:
-        """Keep what the second step needs."""
+        """Keep text and flags for the second step."""
         job, chunks = self.job, self._chunks
         text = job.prefix + "".join(chunk.text for chunk in chunks)
         self.flags = sum((chunk.flags for chunk in chunks), ())

@@ -132,7 +132,7 @@ class Authenticator:
         )
 
     def confirm(self, permissions: Permissions) -> Permissions:
-        """Return what still holds of permissions that were granted before.
+        """Return the part of earlier permissions that still holds.
 
         Raises `ClientFault` (``unauthenticated``) if their key is gone or their time is over.
         """
@@ -198,7 +198,7 @@ class Authenticator:
 
 
 class Caller:
-    """One socket or request, and what it presents."""
+    """One socket or request, and the credentials that it presents."""
 
     __slots__ = ("_admitted", "_authenticator", "_headers", "_scope", "address")
 
@@ -238,7 +238,8 @@ class Caller:
         *,
         ticket: bool = True,
     ) -> Permissions:
-        """Return what the caller may do. Raises `ClientFault`: ``unauthenticated``, ``busy``.
+        """Return the permissions of the caller. Raises `ClientFault`: ``unauthenticated``,
+        ``busy``.
 
         :param permissions: permissions stated by the resume token, if the caller presented one
         :param body_token: key in the body of the request
@@ -339,7 +340,7 @@ def build(settings: Settings, fallback: Keyring | None = None) -> Authenticator:
 
 
 def _unusable(fault: Exception) -> str:
-    """Return what is wrong with a file, to follow its name."""
+    """Return the fault of a file, to follow its name."""
     match fault:
         case OSError():
             return f" cannot be read: {fault.strerror or fault}."

@@ -52,7 +52,7 @@ class Decoded(NamedTuple):
 
 
 class UndecodedAudio:
-    """The frames of one stream that wait, and what decodes them.
+    """The frames of one stream that wait, and their decoder.
 
     :param id: unique name of the stream
     :param done: called with each batch, or with the fault of the decoder
@@ -121,7 +121,7 @@ class UndecodedAudio:
 
     @property
     def last(self) -> bool:
-        """True if no frame will come after those that wait."""
+        """True if no frame will come after the waiting ones."""
         return self._finishing and not self._frames
 
     def decode(self, batch: list[tuple[bytes, float]], last: bool) -> Decoded:

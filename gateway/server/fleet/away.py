@@ -38,7 +38,7 @@ def reason(exc: BaseException) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise `Away` for whatever a call of Redis raises.
+    """Raise `Away` for any failure of a call of Redis.
 
     Not only the client's own errors are meant: uvloop raises `RuntimeError` for a write to a
     connection that was reset, and a connection that is being closed `AttributeError`.

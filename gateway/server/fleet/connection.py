@@ -65,7 +65,7 @@ class LinkPart:
         self._settling: asyncio.TimerHandle | None = None
 
     async def run(self, *work: Work, lost: Callable[[], None] = lambda: None) -> None:
-        """Run tasks on a connection of their own, and on another one whatever they die of.
+        """Run tasks on a connection of their own, and on another one after any failure.
 
         :param work: tasks that end only by raising, as a rule `Away`
         :param lost: called after the tasks of a connection have ended
@@ -74,7 +74,7 @@ class LinkPart:
         await keep_running(self._name, run, expected=Away, pause=self._pause)
 
     def works(self) -> None:
-        """Note that Redis has done on this connection what the part needs."""
+        """Note that Redis has done the work of the part on this connection."""
         if self.proved:
             return
         self.proved = True
@@ -115,7 +115,7 @@ class LinkPart:
 
 
 async def _first_end(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run tasks until one of them ends, end the others, and raise what it has died of."""
+    """Run tasks until one of them ends, end the others, and raise the cause of its end."""
     # A task group would not notice a task that returns or is cancelled by nobody.
     tasks = [asyncio.create_task(one) for one in work]
     try:
@@ -135,7 +135,7 @@ async def _first_end(work: Sequence[Coroutine[Any, Any, None]]) -> None:
 
 
 class Skipping:
-    """Blocks that skip what cannot be read. Their failures are counted and never raised."""
+    """Blocks that skip unreadable data. Their failures are counted and never raised."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -183,7 +183,7 @@ class Feeds:
         return True
 
     async def run(self) -> None:
-        """Read what is published about the followed rooms, until cancelled."""
+        """Read the messages about the followed rooms, until cancelled."""
         await self._part.run(self._listen, self._watch, lost=self._disconnected)
 
     async def _listen(self, connection: PipelinedConnection) -> None:
@@ -283,7 +283,9 @@ class Feeds:
         self._reloads.start(keep_running(name, reload, expected=Away, pause=lambda: MOST_S))
 
     async def _reload(self, room: RoomFeed) -> None:
-        """Read what was missed, then go on with what was held back. Raises `Away`."""
+        """Read the missed events, then go on with the messages that were held back. Raises
+        `Away`.
+        """
         if self.rooms.get(room.name) is room:
             before = len(room.held or ())
             await self.fill(room)

@@ -1,4 +1,4 @@
-"""The requests of other gateways to this one, and whether those gateways live.
+"""The requests of other gateways to this one, and whether their senders live.
 
 Owns: that each request is read once and in the order of its sender. Must not know: what requests
 say.

@@ -189,7 +189,7 @@ class Leases:
                 followed.set_owner(gateway, fence)
 
     async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int, int]:
-        """Run `lua_scripts.ACQUIRE`; return what it does."""
+        """Run `lua_scripts.ACQUIRE`; return its result."""
         name = room.name
         keys = (lua_scripts.lease(name), lua_scripts.fence(name), lua_scripts.log(name))
         channel, since = lua_scripts.feed(name), lua_scripts.SINCE

@@ -112,7 +112,7 @@ class FleetLink:
             await asyncio.wait_for(self._connection.known.wait(), TIMEOUT_S)
 
     async def aclose(self) -> None:
-        """Give all rooms back, write what waits if Redis is there, and disconnect."""
+        """Give all rooms back, write the waiting events if Redis is there, and disconnect."""
         for name in list(self._leases.rooms):
             self.release(name)
         if self._writer.part.proved:
@@ -256,7 +256,7 @@ class FleetLink:
             self._writer.append(room, seq, payload, changed)
 
     def publish(self, name: str, message: object, payload: bytes | None) -> None:
-        """Publish a volatile message of an owned room, after what was appended before.
+        """Publish a volatile message of an owned room, after the events that were appended before.
 
         It is dropped while Redis is away.
 

@@ -1,4 +1,4 @@
-"""A connection to Redis on which commands do not wait for the answers to those before.
+"""A connection to Redis on which commands do not wait for the answers to earlier ones.
 
 Owns: how commands are packed, the next answer, and how long nothing has come. Must not know: what
 is sent and answered.

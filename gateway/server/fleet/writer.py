@@ -123,7 +123,7 @@ class Writer:
         self._put(AppendCommand(room, seq, payload, changed))
 
     def publish(self, room: OwnedRoom, payload: bytes) -> None:
-        """Publish a volatile message after what was appended, or drop it."""
+        """Publish a volatile message after the appended events, or drop it."""
         if len(self) >= WAITING:
             self.dropped += 1
         else:
@@ -142,7 +142,7 @@ class Writer:
         self._put(SendCommand(gateway, self._requests, payload))
 
     def recover(self) -> None:
-        """Take rooms again that have lapsed, and write again what Redis has lost."""
+        """Take rooms again that have lapsed, and write lost events again."""
         self._recovering = True
         self._awake.set()
 
@@ -162,7 +162,7 @@ class Writer:
         self._empty.clear()
 
     async def _write(self, connection: PipelinedConnection) -> None:
-        """Send what waits, as soon as it may be sent. Raises `Away`."""
+        """Send the waiting commands, as soon as they may be sent. Raises `Away`."""
         self.recover()
         while True:
             await self._awake.wait()
@@ -227,14 +227,14 @@ class Writer:
             connection.expect()
 
     def _disconnected(self) -> None:
-        """Put back what was sent and not answered, as far as it can be repeated."""
+        """Put back the commands without an answer, as far as they can be repeated."""
         again = self._again + [one for one in self._under_way if not self._done(one, None)]
         self._queue.extendleft(reversed(again))
         self._under_way.clear()
         self._again.clear()
 
     async def _recover(self) -> None:
-        """Take lapsed rooms again, and write first what Redis has lost of a room.
+        """Take lapsed rooms again, and write first the events of a room that Redis has lost.
 
         Raises `Away`. Nothing may be under way: a room that is held cannot be taken.
         """

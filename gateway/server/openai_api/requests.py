@@ -70,7 +70,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     glossary: Terms | None = None
 
     def wanted(self) -> WantedTranslation:
-        """Return what is to be translated. Raises `ClientFault`."""
+        """Return the text to translate. Raises `ClientFault`."""
         if self.n not in (None, 1):
             raise _refused("A text has one translation here.", 'Leave "n" out.')
         if self.tools:

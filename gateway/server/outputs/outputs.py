@@ -102,7 +102,7 @@ class Outputs:
             sender.task = self._tasks.start(sender.run(self._client))
 
     async def aclose(self) -> None:
-        """Deliver what is left within `FLUSH_S`, then stop."""
+        """Deliver the remaining events within `FLUSH_S`, then stop."""
         for sender in self._senders.values():
             sender.finish()
         running = [sender.task for sender in self._senders.values() if sender.task is not None]

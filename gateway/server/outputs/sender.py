@@ -104,7 +104,7 @@ class OutputSender:
         self._news.set()
 
     async def run(self, client: httpx.AsyncClient) -> None:
-        """Send what is new until the room ends or is idle."""
+        """Send new events until the room ends or is idle."""
         session = await self._read_language()
         try:
             # Requests are numbered on over a restart of the gateway.
@@ -150,7 +150,7 @@ class OutputSender:
         return session
 
     def _discard(self, session: Session) -> None:
-        """Drop what the session is sent: the events are read from the log."""
+        """Drop the events for the session: the events are read from the log."""
         session.outbox.take()
         # The gateway stops and no further caption comes. It would wait for an open session, as it
         # does for a client that has yet to open its next socket.

@@ -131,7 +131,7 @@ def host_and_port(host: str, port: int) -> str:
 
 
 def new_room_name() -> str:
-    """Return a random room name that is easy to say and hard to guess, like those of the page."""
+    """Return a random room name that is easy to say and hard to guess, as the page makes it."""
     parts = [secrets.choice(_CONSONANTS) + secrets.choice(_VOWELS) for _ in range(4)]
     return f"{parts[0]}{parts[1]}-{parts[2]}{parts[3]}-{10 + secrets.randbelow(90)}"
 
@@ -190,6 +190,6 @@ def _new_key(name: str, role: Role) -> tuple[str, str]:
 
 
 def _fragment(values: dict[str, str | None]) -> str:
-    """Return the fragment of a URL with those values that are not None."""
+    """Return the fragment of a URL with the values that are not None."""
     found = {name: value for name, value in values.items() if value is not None}
     return f"#{urlencode(found)}" if found else ""

@@ -96,7 +96,7 @@ def inherited(settings: Settings | None = None) -> socket.socket | None:
 
 
 def descriptors(limits: Limits) -> int:
-    """Raise the limit of open files to what the limits need; return the allowed connections."""
+    """Raise the limit of open files as the limits need; return the allowed connections."""
     if sys.platform == "win32":  # it has no such limit
         return limits.sessions + SPARE
     wanted = limits.sessions + SPARE + FILES

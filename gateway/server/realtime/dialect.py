@@ -55,7 +55,7 @@ class Dialect(ABC):
         self._welcome: Welcome | None = None
 
     def receive(self, frame: str | bytes) -> Sequence[ClientMessage | str | bytes]:
-        """Return what an event of the client means: messages, and pieces of audio.
+        """Return the meaning of an event of the client: messages, and pieces of audio.
 
         An event that is refused becomes a request, whose answer is the refusal. So it counts like
         any other, and an unreadable event becomes an unreadable request.
@@ -192,7 +192,9 @@ class GrowingText:
         self._sent = ""
 
     def grow(self, text: str) -> str:
-        """Take the newest text; return what two texts in a row agree on, beyond what was sent."""
+        """Take the newest text; return the words that two texts in a row agree on, beyond the sent
+        ones.
+        """
         # Text that was sent and has changed since is not taken back: nothing more is sent until the
         # newest text agrees with it again, or the utterance ends.
         added = self._agreement.add(text)
@@ -205,7 +207,7 @@ class GrowingText:
         return added
 
     def finish(self, text: str) -> str:
-        """Return what is missing from the final text.
+        """Return the rest of the final text that was not sent.
 
         If that has changed what was sent, it is all behind the words that both begin with.
         """

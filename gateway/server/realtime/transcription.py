@@ -90,7 +90,7 @@ class _Item:
 
 
 class TranscriptionDialect(Dialect):
-    """A client that wants to read what it says."""
+    """A client that wants to read its own speech."""
 
     def __init__(self, query: Mapping[str, str]) -> None:
         super().__init__(query)

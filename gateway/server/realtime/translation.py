@@ -74,7 +74,7 @@ class _AppendedText:
 
 
 class TranslationDialect(Dialect):
-    """A client that wants to read in one language what it says in another."""
+    """A client that wants to read its own speech in another language."""
 
     def __init__(self, query: Mapping[str, str]) -> None:
         super().__init__(query)
@@ -168,7 +168,7 @@ class TranslationDialect(Dialect):
         return events
 
     def _caption(self, message: _CaptionEvent) -> list[ServerEvent]:
-        """Take an event of a caption and return what can be appended now."""
+        """Take an event of a caption and return the text that can be appended now."""
         # Captions of several utterances are made at the same time. The text of each waits until
         # those before it have ended.
         target = self._target

@@ -115,7 +115,7 @@ async def begin(request: Request, asked: OneShotRequest, permissions: Permission
 
 
 async def while_connected(request: Request, awaited: Awaitable[T]) -> T:
-    """Return the result of what is awaited, which is cancelled if the client disconnects.
+    """Return the result of an awaitable, which is cancelled if the client disconnects.
 
     Raises `ClientFault` (``not_found``) if the client has disconnected.
     """
@@ -318,7 +318,7 @@ def status(fault: GatewayError) -> int:
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
-    """Answer what Starlette refuses by itself (404, 405) with the body of all errors."""
+    """Answer requests that Starlette refuses by itself (404, 405) with the body of all errors."""
     assert isinstance(exc, HTTPException)
     # A path of the client is shown cut, because it can be long.
     path = request.url.path[:SHOWN_PATH]

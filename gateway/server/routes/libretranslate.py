@@ -87,7 +87,7 @@ async def detect(request: Request, _: Permissions) -> Response:
 
 
 async def frontend_settings(request: Request, _: Permissions) -> Response:
-    """Answer with what a page that uses the API has to know."""
+    """Answer with the settings that a page needs to use the API."""
     authenticator: Authenticator = request.app.state.authenticator
     profile: Model = request.app.state.hub.engine.profile
     target = next((tag for tag in profile.targets if tag != profile.sources[0]), None)

@@ -203,7 +203,7 @@ class OneShot:
         return next(passage.source for passage in self.passages if passage.pieces)
 
     def close(self) -> None:
-        """End the sessions and abort what is not translated yet. Idempotent."""
+        """End the sessions and abort unfinished translations. Idempotent."""
         for part in self._parts.values():
             self._hub.close(part.session)
         self._parts.clear()

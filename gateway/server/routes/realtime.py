@@ -156,7 +156,7 @@ class _Translated:
         return {"type": "websocket.receive", "text": text}
 
     async def send(self, message: Message) -> None:
-        """Send what a message of the gateway becomes."""
+        """Send the events that a message of the gateway becomes."""
         match message["type"]:
             case "websocket.accept":
                 await self._send({**message, "subprotocol": self._subprotocol})

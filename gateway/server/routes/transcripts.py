@@ -186,7 +186,7 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
 
 
 def read_request(request: Request, limit: int) -> TranscriptRequest:
-    """Return what the path and the query ask for.
+    """Return the request in the path and the query.
 
     Raises `ClientFault`: ``bad_frame``, ``lang_unsupported``, ``too_many_targets``.
 

@@ -258,7 +258,7 @@ class Connection:
                 self._start_writing(rest)
 
     def _start_writing(self, first: Awaitable[None] | None = None) -> None:
-        """Write what waits in a task.
+        """Write the waiting events in a task.
 
         :param first: the remainder of a frame that is partly sent
         """
@@ -267,7 +267,7 @@ class Connection:
         self._set_direct_write()  # to None: a new frame must not overtake those of the task
 
     def _write_waiting(self) -> None:
-        """Write what waits in the outbox, or close the socket if the outbox was told to."""
+        """Write the events in the outbox, or close the socket if the outbox was told to."""
         outbox = self._session.outbox
         if self._writing is not None:  # the task will find the new frames
             if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):

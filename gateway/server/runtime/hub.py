@@ -167,7 +167,7 @@ class Hub:
 
     @property
     def ready_for_rooms(self) -> bool:
-        """Readiness to translate a new utterance in any room, also in those that are shared."""
+        """Readiness to translate a new utterance in any room, also in shared ones."""
         return self.ready and (self.fleet is None or self.fleet.link.connected)
 
     def stopping(self) -> bool:
@@ -301,7 +301,7 @@ class Hub:
         self.act()
 
     def perform(self, session: Session, message: ClientMessage) -> None:
-        """Do what a message of the gateway's own asks for. Raises `ClientFault`; has no rate."""
+        """Carry out a message of the gateway's own. Raises `ClientFault`; has no rate."""
         try:
             session.perform(message, self.now())
         finally:

@@ -202,7 +202,7 @@ class JobRunner:
         self._measured = (time.thread_time(), time.perf_counter(), 0, 0)
 
     def act(self) -> None:
-        """Carry out the scheduler's decisions, and those that they lead to."""
+        """Carry out the scheduler's decisions, and further ones that they lead to."""
         if self._acting:  # called by a job that starts: the loop below continues
             return
         self._acting = True

@@ -118,7 +118,7 @@ class Detector:
         return _tag(best)
 
     def _ranks(self, text: str) -> Ranks:
-        """Return what the model says about a text, nothing of one without letters."""
+        """Return the languages that the model sees in a text, none without letters."""
         text = text[:SAMPLE]
         model = self._model() if any(map(str.isalpha, text)) else None
         return model.rank(text) if model is not None else []
@@ -154,7 +154,7 @@ _loading = threading.Lock()
 
 @cache
 def _load(labels: frozenset[str]) -> LanguageIdentifier | None:
-    """Return a model of those of the languages that it knows; None if it cannot be read."""
+    """Return a model of the languages that it knows; None if it cannot be read."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     try:

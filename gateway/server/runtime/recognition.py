@@ -136,7 +136,7 @@ class RecognitionRunner:
             self.running[job.id].cancel()
 
     def sweep(self) -> None:
-        """Do once a second what nothing leads to: say again what a room had no time for."""
+        """Do the regular work of each second: say again what a room had no time for."""
         for worker in list(self.streams.values()):
             worker.retry()
 
@@ -261,14 +261,14 @@ class StreamWorker:
         self._runner.lost_s += seconds
 
     def close(self) -> None:
-        """Stop all work, and let go of the stream and of what decodes it. Idempotent."""
+        """Stop all work, and let go of the stream and of its decoder. Idempotent."""
         self._stream = None
         self._audio.close()
         self.abort()
         self._runner.streams.pop(self.id, None)
 
     def retry(self) -> None:
-        """Say again what the room had no time for."""
+        """Say the texts again that the room had no time for."""
         if self._stream is not None:
             self._tell(self._stream.retry)
 
@@ -299,7 +299,7 @@ class StreamWorker:
             self._tell(stream.drained)
 
     def _tell(self, call: Callable[..., None], *arguments: object) -> None:
-        """Tell the stream something, and do what the room decides. Never raises."""
+        """Tell the stream something, and carry out the decisions of the room. Never raises."""
         try:
             call(*arguments, self._runner.hub.now())
             self._runner.hub.act()

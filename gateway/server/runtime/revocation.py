@@ -41,7 +41,8 @@ def close_expired(sessions: Iterable[Session], wall: float, now: float) -> None:
 def apply_changed_keys(
     sessions: Iterable[Session], confirm: Callable[[Permissions], Permissions], now: float
 ) -> None:
-    """Restrict sockets to what changed keys still permit, and close those they do not admit.
+    """Restrict sockets to the permissions of changed keys, and close sockets that they do not
+    admit.
 
     :param confirm: returns what is left of permissions; raises `ClientFault` (``unauthenticated``)
     :param now: monotonic time, in seconds

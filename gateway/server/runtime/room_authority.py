@@ -186,7 +186,7 @@ class FleetRooms:
         self._hub.act()
 
     def on_broadcast(self, payload: bytes) -> None:
-        """Count what another gateway reports of its tenants."""
+        """Count the usage that another gateway reports of its tenants."""
         try:
             report = decode_report(payload)
         except msgspec.MsgspecError:  # of another release, which may have changed it
@@ -236,7 +236,7 @@ class FleetRooms:
         self._tasks.start(self._unfollow(replica.name))
 
     def sweep(self) -> None:
-        """Do once a second what no message leads to."""
+        """Do the regular work of each second."""
         if self.link.dropped != self._dropped:
             self._dropped = self.link.dropped
             self._resume_feeds()

@@ -50,7 +50,7 @@ class Telemetry:
         self.tracer = UtteranceTracer(self._provider.get_tracer("gateway", __version__), hub)
 
     async def aclose(self) -> None:
-        """Export what is left, for `LAST_S` at most."""
+        """Export the remaining spans, for `LAST_S` at most."""
         self.tracer.end_all()
         loop = asyncio.get_running_loop()
         done = asyncio.Event()

@@ -43,7 +43,7 @@ SPARE = 512
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """End a connection at once, and drop what the kernel still holds for it."""
+    """End a connection at once, and drop the bytes that the kernel still holds for it."""
     # Without SO_LINGER the kernel would keep sending it until TCP_USER_TIMEOUT, even after the
     # process has ended.
     peer = transport.get_extra_info("socket")
@@ -212,7 +212,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.waiting.pop(self, None)
 
     def _refuse(self, status: int, why: str) -> None:
-        """Answer with a status and a reason, and ignore what the client sends after that."""
+        """Answer with a status and a reason, and ignore all later bytes of the client."""
         self._stop_waiting()
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:

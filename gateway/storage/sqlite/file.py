@@ -180,7 +180,7 @@ async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[objec
 
 
 def advice(fault: sqlite3.Error) -> str:
-    """Return a sentence that says what to do, or an empty string."""
+    """Return a sentence with advice, or an empty string."""
     return next((text for code, text in _ADVICE.items() if _code(fault).startswith(code)), "")
 
 

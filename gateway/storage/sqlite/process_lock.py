@@ -1,4 +1,4 @@
-"""Identity of a process among those that share a file, and the lock that shows that it is alive.
+"""Identity of a process among several that share a file, and the lock that shows that it is alive.
 
 Owns: the name that marks the rows of a process, the lock file, and SQLite's lock on it. Must not
 know: rows, rooms, the handling of rows of a dead process.

@@ -1,4 +1,4 @@
-"""Settings that all architectures share, and those in which they differ."""
+"""Settings that all architectures share, and settings in which they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the story are those that were published, one for each architecture."""
+"""The figures of the story are the published ones, one for each architecture."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Model:
 
 
 def worked(monkeypatch: pytest.MonkeyPatch, letter: str, *texts: str) -> tuple[Any, Any, list[Any]]:
-    """Return what a worker did with these texts: its model, the tasks, the events."""
+    """Return the work of a worker on these texts: its model, the tasks, the events."""
     model = Model()
     monkeypatch.setattr(models, "load", lambda plan: model)
     monkeypatch.setattr(signal, "signal", lambda *_: None)

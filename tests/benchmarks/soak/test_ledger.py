@@ -1,4 +1,4 @@
-"""Losses of one reader, found from what many readers of a room saw."""
+"""Losses of one reader, found from the events of many readers of a room."""
 
 from __future__ import annotations
 

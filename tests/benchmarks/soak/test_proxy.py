@@ -1,4 +1,4 @@
-"""The proxy does to a connection what it is told, and nothing else."""
+"""The proxy does to a connection as it is told, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Far:
-    """A server that keeps what it gets, and the streams of its clients."""
+    """A server that keeps all bytes, and the streams of its clients."""
 
     def __init__(self) -> None:
         self.streams: list[Stream] = []

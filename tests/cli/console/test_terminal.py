@@ -11,7 +11,7 @@ from gateway.cli.console.terminal import Screen, head, tail, width
 
 
 class Terminal(io.StringIO):
-    """A terminal that understands what `Screen` uses."""
+    """A terminal that understands the sequences of `Screen`."""
 
     def isatty(self) -> bool:
         return True

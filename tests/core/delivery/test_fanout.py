@@ -1,4 +1,4 @@
-"""Sockets of one group are written to together, and each gets what it would get alone."""
+"""Sockets of one group are written to together, and each gets the same as alone."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SOURCE = Source(seq=1, id="a", rev=1, ord=1, lang="en", text="one")
 
 
 class Listener:
-    """A listener that keeps what it was told."""
+    """A listener that keeps all calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, float]] = []

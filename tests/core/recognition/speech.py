@@ -25,7 +25,7 @@ def recognised(text: str, lang: str = "en", probability: float = 1.0) -> Recogni
 
 
 class Speaker:
-    """A stream, with what it has asked for and what was heard."""
+    """A stream, with its requests and the recognised words."""
 
     def __init__(self, stream: SpeechStream) -> None:
         self.stream = stream

@@ -1,4 +1,4 @@
-"""The language of an utterance among those that its speaker may use."""
+"""The language of an utterance among the languages of its speaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of a speech stream, whatever happens to it."""
+"""Properties of a speech stream under any calls."""
 
 from __future__ import annotations
 

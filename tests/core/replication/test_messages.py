@@ -35,7 +35,7 @@ def framed(event: dict[str, Any]) -> Frames:
 
 
 def publish(room: FleetMeeting, *message: Any) -> None:
-    """Send what a newer authority might send to all gateways."""
+    """Send a message that a newer authority might send to all gateways."""
     room.unwritten.append(encode(message))
     room.act()
 

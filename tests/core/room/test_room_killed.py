@@ -26,7 +26,7 @@ def killed(clean: bool = False, apart: float = 0.1) -> History:
 
 
 def read(past: History, limits: Limits | None = None) -> tuple[set[str], set[str]]:
-    """Return the ids that are captioned and those that fail once German is read again."""
+    """Return the ids that are captioned and the ids that fail once German is read again."""
     known = past.log.seq
     meeting = Meeting(log=past.log, limits=limits or Limits())
     peer = meeting.enter("de", greeted=False)

@@ -1,4 +1,4 @@
-"""Events and texts that a member is sent about what happened before it came."""
+"""Events and texts that a member is sent about the time before it came."""
 
 from __future__ import annotations
 

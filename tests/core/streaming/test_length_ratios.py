@@ -15,7 +15,7 @@ WORDS = "wxyz " * 20  # as many, in 21 units: the last space is one
 
 
 def needed(text: str, *, target: str = "de", translation: str = WORDS, prefix: str = "") -> int:
-    """Return what is needed of the translation of ``text`` after one finished caption."""
+    """Return the needed part of the translation of ``text`` after one finished caption."""
     made = LengthRatios(RULES)
     made.learn("en", target, SPOKEN, translation)
     return made.needed("en", target, text, prefix)

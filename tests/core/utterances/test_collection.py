@@ -1,4 +1,4 @@
-"""The utterances that a room keeps, their ids, and those that it forgets."""
+"""The utterances that a room keeps and forgets, and their ids."""
 
 from __future__ import annotations
 

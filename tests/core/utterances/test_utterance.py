@@ -24,7 +24,9 @@ def caption(rules: StabilityRules = RULES) -> Caption:
 
 
 class Watched:
-    """A caption and what its reader sees. ``hold`` is 1 and ``mask`` 0 unless they are named."""
+    """A caption and the text that its reader sees. ``hold`` is 1 and ``mask`` 0 unless they are
+    named.
+    """
 
     def __init__(self, rules: StabilityRules = RULES) -> None:
         self.caption = caption(rules)

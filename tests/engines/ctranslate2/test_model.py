@@ -41,7 +41,7 @@ def load(path: Path, cache: Path) -> checkpoint.TranslationModel:
 
 
 class Reader:
-    """A `DecodeSink` that keeps what it receives."""
+    """A `DecodeSink` that keeps all calls."""
 
     def __init__(self, job: Job = JOB, stop_after: int = -1) -> None:
         self.job = job

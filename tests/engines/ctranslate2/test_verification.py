@@ -95,7 +95,7 @@ class View:
 
 
 class Script:
-    """Stands for a `ctranslate2.Generator`; the last tokens alone decide what follows."""
+    """Stands for a `ctranslate2.Generator`; the last tokens alone decide the next one."""
 
     def __init__(self, vocabulary: Vocabulary, seed: int, dtype: Kind = Kind.float32) -> None:
         self.vocabulary, self.seed, self.dtype = vocabulary, seed, dtype

@@ -198,7 +198,7 @@ async def test_text_before_a_fault_is_delivered_first() -> None:
 
 
 async def shown(engine: OpenAIEngine, job: Job) -> list[str]:
-    """Return what a reader of the caption sees after each chunk."""
+    """Return the text that a reader of the caption sees after each chunk."""
     seen = [""]
     for chunk in await chunks(engine, job):
         seen.append(chunk.text if chunk.reset else seen[-1] + chunk.text)

@@ -65,7 +65,7 @@ async def test_abort_ends_the_request_at_the_server_and_the_stream_in_aborted() 
 
 async def test_no_chunk_follows_an_abort_even_if_it_has_arrived() -> None:
     class Aborting:
-        """A sink that aborts its job at the first chunk, and keeps what it receives."""
+        """A sink that aborts its job at the first chunk, and keeps all calls."""
 
         def __init__(self, engine: OpenAIEngine) -> None:
             self.engine = engine

@@ -85,7 +85,7 @@ def job(id: str, text: str = "good morning", room: str = "r", target: str = "de"
 
 
 class Reader:
-    """A sink that keeps what a reader of the caption sees."""
+    """A sink that keeps the text that a reader of the caption sees."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -1,4 +1,4 @@
-"""The address of a model server, and what its refusals mean."""
+"""The address of a model server, and the meaning of its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words with times out of whatever a server of transcriptions answers."""
+"""Words with times out of all answers of servers of transcriptions."""
 
 from __future__ import annotations
 

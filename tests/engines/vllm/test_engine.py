@@ -312,7 +312,7 @@ def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
 def test_a_profile_without_turns_uses_the_chat_template_of_the_model(
     subject: EngineSubject, model: Path, tmp_path: Path
 ) -> None:
-    """The template here writes what the embedded profile does, so the output is the same."""
+    """The template here writes the same as the embedded profile, so the output is the same."""
     for file in ("config.json", "model.safetensors", "tokenizer.json"):
         (tmp_path / file).symlink_to(model / file)
     (tmp_path / "chat_template.jinja").write_text(

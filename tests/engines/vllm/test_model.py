@@ -16,7 +16,7 @@ from tests.support.models import tiny_llama
 
 
 class StubLLM:
-    """An `AsyncLLM` that keeps what each request was sent with, and answers with nothing."""
+    """An `AsyncLLM` that keeps the arguments of each request, and answers with nothing."""
 
     errored = False
     output_handler = None

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 
 class Receiver:
-    """An `OutputReceiver` that keeps what it receives."""
+    """An `OutputReceiver` that keeps all calls."""
 
     def __init__(self, on_take: Callable[[], None] | None = None) -> None:
         self.takes: list[tuple[str, list[int]]] = []

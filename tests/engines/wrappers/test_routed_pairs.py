@@ -1,4 +1,4 @@
-"""The pairs of several models together, and those through a pivot language."""
+"""The pairs of several models together, also through a pivot language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what counts as a hanging or a failing engine, on a clock that only the test moves."""
+"""Tests of when an engine counts as hanging or failing, on a clock that only the test moves."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_an_application_with_a_route_without_a_right_does_not_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def forgotten(request: object) -> None:
-        """Answer whoever asks."""
+        """Answer every caller."""
 
     monkeypatch.setattr(app, "HTTP_ROUTES", (*app.HTTP_ROUTES, Route("/v1/new", forgotten)))
     with pytest.raises(TypeError, match="/v1/new does not state the right"):

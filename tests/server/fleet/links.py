@@ -1,4 +1,4 @@
-"""Gateways of a fleet, reduced to their links and what those report."""
+"""Gateways of a fleet, reduced to their links and the reports of the links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOM = "Besprechung 会議 🎤"
 
 
 class Follower:
-    """A follower of a room, which keeps what it was told.
+    """A follower of a room, which keeps all calls.
 
     Durable events begin with their number and a space; volatile messages do not.
     """

@@ -67,7 +67,7 @@ def uncollected() -> Iterator[None]:
 
 @functools.cache
 def caches() -> list[Any]:
-    """Return the caches of what clients send."""
+    """Return the caches of values that clients send."""
     return [
         one
         for module in (languages, qr)

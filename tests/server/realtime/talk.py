@@ -54,7 +54,7 @@ class Peer:
         self.refused: ServerEvent | None = None
 
     def send(self, type: str, **fields: object) -> list[ClientMessage | bytes]:
-        """Send an event of the client, and return what it means to the gateway."""
+        """Send an event of the client, and return its meaning to the gateway."""
         messages = self.dialect.receive(json.dumps({"type": type, **fields}))
         self.refused = self._refusal(messages[0]) if messages else None
         return [] if self.refused else [one for one in messages if not isinstance(one, str)]

@@ -376,7 +376,7 @@ def test_audio_that_the_gateway_has_ended_is_begun_anew() -> None:
 
 
 def test_the_messages_of_jitsis_transcriber_proxy_are_understood() -> None:
-    """The shape of what opus-transcriber-proxy sends and reads, by its public sources."""
+    """The shape of the messages of opus-transcriber-proxy, by its public sources."""
     client = peer()
     wish: dict[str, Any] = {
         "format": {"type": "audio/pcm", "rate": 24_000},

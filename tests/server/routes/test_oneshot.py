@@ -30,7 +30,7 @@ def final(id: str, text: str) -> Final:
 
 
 async def grown(events: Sequence[EventStruct], target: str = "de") -> list[str]:
-    """Return what a shot yields if the gateway reports these events."""
+    """Return the results of a shot if the gateway reports these events."""
 
     async def scripted() -> AsyncGenerator[EventStruct]:
         for event in events:

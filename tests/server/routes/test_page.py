@@ -36,7 +36,7 @@ TEXTS = ROOT / "web_demo" / "page" / "strings"
 
 
 def load(http: httpx.Client, first: str) -> dict[str, bytes]:
-    """Return a page, the files that it loads and the files that those load, by path."""
+    """Return a page, the files that it loads and the files that these load, by path."""
     found: dict[str, bytes] = {}
     waiting = [first]
     while waiting:

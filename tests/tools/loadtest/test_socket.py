@@ -1,4 +1,4 @@
-"""The cheapest WebSocket, against servers that do what they should and others."""
+"""The cheapest WebSocket, against correct servers and others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Client:
-    """A socket, what it heard, and how it ended."""
+    """A socket, its messages, and how it ended."""
 
     def __init__(self, url: str, slow: int = 0, context: ssl.SSLContext | None = None) -> None:
         self.heard: list[bytes] = []

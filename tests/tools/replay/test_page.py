@@ -1,4 +1,4 @@
-"""The reference page of replay files and figures says what the report says."""
+"""The reference page of replay files and figures says the same as the report."""
 
 from __future__ import annotations
 

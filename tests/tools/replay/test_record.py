@@ -43,7 +43,7 @@ def draft(id: str, lang: str, text: str) -> Delta:
 
 
 def recorded(*events: ServerMessage, kept: int = 10, end: bool = True) -> list[ScriptUtterance]:
-    """Return what is written of these events, which come a second apart."""
+    """Return the file that is written of these events, which come a second apart."""
     found: list[ScriptUtterance] = []
     recorder = Recorder(("en", "de"), found.append, kept=kept)
     for at, event in enumerate(events, 1):

@@ -13,7 +13,7 @@ VOID = {"meta"}
 
 
 class Reader(HTMLParser):
-    """Complains of what is not closed in its order."""
+    """Complains of elements that are not closed in their order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -175,7 +175,7 @@ async def test_answers_older_than_the_window_are_forgotten(monkeypatch: pytest.M
 
 
 class Terminal:
-    """A pseudo-terminal, and what was drawn."""
+    """A pseudo-terminal, and the drawn text."""
 
     def __init__(self) -> None:
         self.keyboard, self.keys = os.openpty()

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("bare")
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the measurement in tests of what comes before and after it."""
+    """Replace the measurement in tests of the steps before and after it."""
 
     async def measure(*_: object) -> Figures:
         return figures(running=16)

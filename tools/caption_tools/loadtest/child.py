@@ -232,7 +232,7 @@ class ClientProcess:
                 yield send, connection
 
     def _turn(self) -> None:
-        """Send what is due, and set the timer for the next send."""
+        """Send all frames that are due, and set the timer for the next one."""
         now = self.now()
         until = now + SLICE_S
         while self._next is not None and self._next[0].due <= now < until:

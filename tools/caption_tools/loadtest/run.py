@@ -249,7 +249,9 @@ async def _ready(pipe: Connection) -> None:
 
 
 async def _receive(pipe: Connection) -> object:
-    """Return what a client process sends next (see `child.run`), or `EOFError` if it has ended."""
+    """Return the next message of a client process (see `child.run`), or `EOFError` if it has
+    ended.
+    """
     await readable(pipe.fileno())
     try:
         return pipe.recv()

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def speech(plan: Plan) -> list[Iterator[SourceText]]:
-    """Return what is said in a plan, by speaker: as `gateway bench load` says it."""
+    """Return the texts of a plan, by speaker: as `gateway bench load` says it."""
     lines = text.lines()
     return [
         spoken(plan, speaker, lines, Random(f"{plan.seed}:{speaker}"))

@@ -48,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play a meeting, print what its readers saw, and return the exit status.
+    """Play a meeting, print the figures of its readers, and return the exit status.
 
     If the gateway is lost on the way, the figures so far are printed.
 

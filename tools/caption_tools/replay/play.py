@@ -1,4 +1,4 @@
-"""A meeting played into a room of a running gateway, and what its readers saw.
+"""A meeting played into a room of a running gateway, and the captions that its readers saw.
 
 Owns: the sockets of a replay, its clock, and showing captions while it plays. Must not know: how
 files are written, how figures are computed.
@@ -115,7 +115,8 @@ class Player:
         return self._begun > 0
 
     def readings(self, lang: str, view: View) -> list[ReaderRecord]:
-        """Return what the reader of a language saw of each utterance that was sent to its end.
+        """Return the captions that the reader of a language saw, for each utterance that was sent
+        to its end.
 
         If the replay was cut short, utterances whose captions have not ended are left out.
         """
@@ -288,7 +289,7 @@ async def _say(client: Client, line: ScriptUtterance, id: str | None = None) -> 
 
 
 async def work(url: str, key: str | None = None) -> EngineWork | None:
-    """Return what the gateway's engine has done so far, or None if that is unknown."""
+    """Return the work of the gateway's engine so far, or None if that is unknown."""
     try:
         found = scrape.parse(await scrape.Scraper(url, key).fetch())
         return EngineWork(

@@ -70,7 +70,7 @@ def row(
     view: View,
     offline: Mapping[tuple[str, str], str] | None = None,
 ) -> ReplayRow:
-    """Return the figures of what one reader saw.
+    """Return the figures of one reader.
 
     :param offline: translations of the final texts alone, by (utterance, language)
     """
@@ -113,7 +113,7 @@ def table(report: ReplayReport) -> str:
 
 
 def _work(report: ReplayReport, work: EngineWork) -> str:
-    """Return what the engine has done, as one line."""
+    """Return the work of the engine, as one line."""
     text = f"{work.tokens:.0f} engine tokens"
     offline = report.work_offline
     if offline is not None and offline.tokens:

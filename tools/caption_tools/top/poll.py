@@ -19,7 +19,7 @@ WINDOW_S = 60.0  # seconds over which rates and percentiles are computed
 
 
 class Poller:
-    """One gateway, and what it answered in the last minute.
+    """One gateway, and its answers of the last minute.
 
     Raises `ValueError` if the URL is not an address.
     """

@@ -84,7 +84,7 @@ class TopScreen:
         return 0
 
     def press(self, key: str) -> None:
-        """Do what a key means."""
+        """Carry out the meaning of a key."""
         if key == "q":
             self._over = True
         elif key == "s":

@@ -50,7 +50,7 @@ USUAL = ("de", "fr", "es", "ja", "zh")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command, except those of settings."""
+    """Add the flags of the command, except for the settings."""
     add = parser.add_argument_group("load", "Exactly one source of the load.").add_argument
     scrapes = "scrapes of /metrics, each after a line `# at SECONDS`, or Prometheus' answer to"
     add("--metrics", metavar="FILE", help=f"{scrapes} query_range")
@@ -96,7 +96,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search, report what was found so far however it ends, and return the exit status.
+    """Search, report the results so far however it ends, and return the exit status.
 
     Raises `EngineFault`, `OSError`, and `ValueError` with a sentence.
     """

@@ -205,7 +205,7 @@ class Sweep:
         self._measure = measure
 
     async def run(self, wanted: Mapping[str, Sequence[int]]) -> None:
-        """Try one setting after the other, each with the best values of those before.
+        """Try one setting after the other, each with the best values of the earlier ones.
 
         Raises `EngineFault` and `OSError` if no step can be measured.
         """

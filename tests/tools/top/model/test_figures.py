@@ -1,4 +1,4 @@
-"""The figures of `gateway top`, from what a gateway answers."""
+"""The figures of `gateway top`, from the answers of a gateway."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def errors_share(plan: Plan, tally: LoadTally) -> float:
 
 
 def _invalid(plan: Plan, tally: LoadTally) -> Iterator[str]:
-    """Yield reasons why the latencies are not those of the gateway."""
+    """Yield reasons why the latencies are not the gateway's own."""
     if not any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
         yield "Nothing was said in the time that counts: more --seconds, or a larger --rate."
     if (over := 1 - tally.late.within(plan.late)) > LATE:

@@ -63,7 +63,7 @@ def times(id: str) -> tuple[float, float] | None:
 def sends(
     plan: Plan, speaker: int, text: Callable[[RecogniserRandom], str], draw: RecogniserRandom
 ) -> Iterator[Send]:
-    """Yield what one speaker sends, ordered by due time."""
+    """Yield the frames of one speaker, ordered by due time."""
     speakers = plan.rooms * plan.speakers
     # Evenly spaced speakers take turns instead of speaking at the same moments.
     offset = speaker / plan.rate if plan.arrivals == "fixed" else 0.0

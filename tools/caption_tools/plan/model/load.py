@@ -131,7 +131,7 @@ class CaptionWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def texts(sends: Iterable[Send]) -> Iterator[SourceText]:
-    """Yield the texts that are translated of those that a speaker sends, as `Ingest` does."""
+    """Yield the texts of a speaker that are translated, as `Ingest` does."""
     speeches: dict[str, tuple[Speech, list[str]]] = {}
     for due, id, _, said, final in sends:
         speech, parts = speeches.setdefault(id, (Speech(id, "", StreamingOptions()), [id]))

@@ -22,7 +22,7 @@ AGREED = 2  # words of the source that two updates must agree on before a captio
 
 
 class ReaderRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One utterance as it was said, and what one reader saw of it in one language.
+    """One utterance as it was said, and as one reader saw it in one language.
 
     ``shown`` is in order, and empty if nothing came. ``parts`` has the same for each segment of a
     long utterance that was cut; it may be left out if there is one.

@@ -33,7 +33,7 @@ STYLE = (
 
 
 def svg(readings: Mapping[str, Sequence[ReaderRecord]]) -> str:
-    """Return the picture of what readers of some languages saw of the same utterances."""
+    """Return the picture of the same utterances as readers of some languages saw them."""
     rows = min(ROWS, max(map(len, readings.values()), default=0))
     width, height = (WIDTH + GAP) * len(readings) + GAP, (HEIGHT + GAP) * rows + HEAD + GAP
     parts = [

@@ -76,7 +76,7 @@ class ScreenRecorder:
         )
 
     def forget(self, id: str) -> None:
-        """Drop what was recorded of an utterance."""
+        """Drop the record of an utterance."""
         self.sources.pop(id, None)
         self._histories.pop(id, None)
 

@@ -1,4 +1,4 @@
-"""The figures of one gateway, computed from what it answered at two times.
+"""The figures of one gateway, computed from its answers at two times.
 
 Owns: which metrics are shown, and what is worth a sentence. Must not know: HTTP, the format of
 ``/metrics``, columns.
@@ -163,7 +163,7 @@ def _sum(answer: GatewayReading, name: str, **labels: str) -> float | None:
 
 
 def _buckets(now: GatewayReading, before: GatewayReading | None, name: str) -> dict[float, float]:
-    """Return the cumulative buckets of a histogram, less those of an earlier answer."""
+    """Return the cumulative buckets of a histogram, less the ones of an earlier answer."""
     found: dict[float, float] = {}
     earlier = {} if before is None else _buckets(before, None, name)
     for labels, count in now.series.get(f"{name}_bucket", ()):
@@ -175,7 +175,7 @@ def _buckets(now: GatewayReading, before: GatewayReading | None, name: str) -> d
 
 
 def _notes(now: GatewayReading, window: _Window) -> list[str]:
-    """Return sentences about what is not as it should be."""
+    """Return sentences about everything that is not as it should be."""
     notes = []
     if now.fallback is not None:
         notes.append(f"{now.engine} is away; {now.fallback} translates.")

@@ -28,11 +28,11 @@ class Column(NamedTuple):
     left: bool = False
 
     def value(self, row: GatewayFigures) -> Any:
-        """Return what rows are sorted by; None: not known."""
+        """Return the value that rows are sorted by; None: not known."""
         return getattr(row, self.field)
 
     def cell(self, row: GatewayFigures) -> str:
-        """Return what is shown."""
+        """Return the visible text."""
         value = self.value(row)
         if value is None or value == "":
             return UNKNOWN
