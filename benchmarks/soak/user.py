@@ -88,10 +88,16 @@ class Tally:
 
 @dataclass(frozen=True)
 class Saying:
-    """The last text under one id that is not known to have arrived."""
+    """The last text under one id.
+
+    It may have to be said again: one that grows until it is acknowledged, a complete one until its
+    caption has ended, since a gateway may be killed after its answer.
+    """
 
     rev: int
     frame: bytes
+    completed: float | None
+    """Time at which it was said to its end."""
 
 
 class VirtualUser:
@@ -123,8 +129,7 @@ class VirtualUser:
         self._token: str | None = None
         self._visits = 0
         self._socket: ClientConnection | None = None
-        self._unheard: dict[str, Saying] = {}  # see `unheard`
-        self._ending: dict[str, float] = {}  # when it was said to its end; as many again
+        self._unheard: dict[str, Saying] = {}
         self._ended_captions: set[tuple[str, str | None]] = set()
         self._attempts = 0  # to come back, however they ended
         self._moment: Callable[[], float] = asyncio.get_running_loop().time
@@ -136,7 +141,7 @@ class VirtualUser:
     @property
     def unheard(self) -> int:
         """Return the number of utterances without acknowledgement or caption."""
-        return len(self._unheard.keys() | self._ending.keys())
+        return len(self._unheard)
 
     async def stay(self) -> None:
         """Connect, and reconnect, until `leave`."""
@@ -161,13 +166,11 @@ class VirtualUser:
             await self._socket.close()
 
     async def say(self, id: str, rev: int, text: str, *, final: bool) -> None:
-        """Say a text now, or when there is a socket again, until it is acknowledged."""
+        """Say a text now, or when there is a socket again, until it has arrived for good."""
         message = {"type": "say", "id": id, "rev": rev, "text": text, "final": final}
         frame = msgspec.json.encode(message)
-        self._unheard[id] = Saying(rev, frame)
-        if final:
-            self.tally.said += 1
-            self._ending[id] = self._moment()
+        self._unheard[id] = Saying(rev, frame, self._moment() if final else None)
+        self.tally.said += final
         await self._send(frame)
 
     async def _send(self, frame: bytes) -> None:
@@ -237,7 +240,6 @@ class VirtualUser:
             # Another history: what this one had not decided is void, and its ids may be new.
             self.tally.void += self.unheard
             self._unheard.clear()
-            self._ending.clear()
         self._token = frame.resume
         self.reader.enter(frame.epoch, frame.seq, resumed=whole)
         return int(resumed["replayed"]) if whole and resumed is not None else -1
@@ -256,16 +258,21 @@ class VirtualUser:
             self._refused(frame)
         elif frame.type == "tick" and frame.seq is not None:
             self.reader.settle(frame.seq)
-        elif frame.type == "ack" and frame.rev == self._rev(frame.id):
-            del self._unheard[frame.id]
-        elif kind is Kind.END:
-            said = self._ending.pop(frame.id, None)
-            if said is not None and frame.type == "final":
-                self.tally.final.append(self._moment() - said)
+        else:
+            self._arrived(frame, kind)
 
-    def _rev(self, id: str) -> int:
-        saying = self._unheard.get(id)
-        return -1 if saying is None else saying.rev
+    def _arrived(self, frame: Frame, kind: Kind | None) -> None:
+        """Forget an utterance that need not be said again."""
+        saying = self._unheard.get(frame.id)
+        if saying is None:
+            return
+        if saying.completed is None:
+            if frame.type == "ack" and frame.rev == saying.rev:
+                del self._unheard[frame.id]
+        elif kind is Kind.END:
+            del self._unheard[frame.id]
+            if frame.type == "final":
+                self.tally.final.append(self._moment() - saying.completed)
 
     def _refused(self, frame: Frame) -> None:
         self.tally.errors[frame.code] += 1
@@ -279,7 +286,7 @@ class VirtualUser:
             asyncio.get_running_loop().call_later(wait, self._repeat, frame.id, saying)
         else:
             del self._unheard[frame.id]
-            self.tally.void += self._ending.pop(frame.id, None) is not None
+            self.tally.void += saying.completed is not None
 
     def _repeat(self, id: str, saying: Saying) -> None:
         if self._unheard.get(id) is saying and self._socket is not None:

@@ -10,6 +10,7 @@ from benchmarks.soak.outage_rows import COLUMNS, KINDS, line
 from benchmarks.soak.outages import Outages
 
 
+@pytest.mark.timeout(240)  # so that a broken promise is named, for which the run waits 30 s each
 @pytest.mark.parametrize("kind", ["resets", "half-closes"])
 async def test_a_fleet_whose_redis_fails_while_an_owner_is_killed_holds_every_promise(
     tmp_path: Path, kind: str
