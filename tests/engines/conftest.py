@@ -13,7 +13,9 @@ import pytest
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.ctranslate2 import model
+from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.engines.profiles import Profile
+from gateway.engines.registry import EMBEDDED
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
@@ -106,6 +108,12 @@ def llama(dir: Path) -> Iterator[Engine]:
 
 
 @contextmanager
+def shipped(dir: Path) -> Iterator[Engine]:
+    """Give the model of the package, whose weights are trained."""
+    yield CTranslate2Engine(EMBEDDED)
+
+
+@contextmanager
 def marian(dir: Path) -> Iterator[Engine]:
     from tests.engines.ctranslate2_factory import make_marian
 
@@ -144,7 +152,7 @@ ENGINES = {
     for make in (
         *(scripted, guarded, piecewise, supervised, fallback, fallen),
         *(routed, pivoting, pivoting_routed),
-        *(llama, marian, openai, vllm, vllm_asked),
+        *(llama, shipped, marian, openai, vllm, vllm_asked),
     )
 }
 MARKS = dict.fromkeys(("vllm", "vllm_asked"), (pytest.mark.vllm, pytest.mark.timeout(600)))
