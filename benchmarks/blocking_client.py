@@ -23,6 +23,19 @@ UPGRADE = {
 }
 
 
+def frame_bytes(data: str | bytes, head: int = 0) -> bytes:
+    """Return a masked frame, of text unless the data are bytes."""
+    head = head or (BINARY if isinstance(data, bytes) else TEXT)
+    data = data.encode() if isinstance(data, str) else data
+    if len(data) < 126:
+        length = bytes([0x80 | len(data)])
+    elif len(data) < 65_536:
+        length = b"\xfe" + len(data).to_bytes(2)
+    else:
+        length = b"\xff" + len(data).to_bytes(8)
+    return bytes([head]) + length + bytes(4) + data
+
+
 class BlockingClient:
     """A connection to a port of this machine.
 
@@ -32,14 +45,14 @@ class BlockingClient:
     def __init__(self, port: int, receive: int = 0) -> None:
         self._port = port
         self._got = b""
-        self._peer = socket.socket()
+        self.peer = socket.socket()
         if receive:
-            self._peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
-        self._peer.settimeout(DEADLINE_S)
-        self._peer.connect(("127.0.0.1", port))
+            self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        self.peer.settimeout(DEADLINE_S)
+        self.peer.connect(("127.0.0.1", port))
 
     def send(self, data: bytes) -> None:
-        self._peer.sendall(data)
+        self.peer.sendall(data)
 
     def request(
         self,
@@ -64,18 +77,14 @@ class BlockingClient:
 
     def frame(self, data: str | bytes | dict[str, Any], head: int = 0) -> None:
         """Send a masked frame, of text unless the data are bytes."""
-        head = head or (BINARY if isinstance(data, bytes) else TEXT)
         if isinstance(data, dict):
             data = json.dumps(data)
-        data = data.encode() if isinstance(data, str) else data
-        size = len(data)
-        length = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
-        self.send(bytes([head]) + length + bytes(4) + data)
+        self.send(frame_bytes(data, head))
 
     def until(self, what: bytes) -> bytes:
         """Read on until these bytes, and return everything up to them."""
         while what not in self._got:
-            data = self._peer.recv(65_536)
+            data = self.peer.recv(65_536)
             assert data, f"{what!r} did not come, but {self._got[-500:]!r}"
             self._got += data
         end = self._got.index(what) + len(what)
@@ -85,9 +94,9 @@ class BlockingClient:
     def end(self) -> bytes:
         """Return all bytes until the gateway ends the connection."""
         with contextlib.suppress(ConnectionResetError):
-            while data := self._peer.recv(65_536):
+            while data := self.peer.recv(65_536):
                 self._got += data
-        self._peer.close()
+        self.peer.close()
         return self._got
 
     def close(self, code: int = 1000) -> None:
@@ -97,9 +106,9 @@ class BlockingClient:
 
     def hang_up(self) -> None:
         """Close the connection without a word."""
-        self._peer.close()
+        self.peer.close()
 
     def abort(self) -> None:
         """Reset the connection."""
-        self._peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._peer.close()
+        self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.peer.close()

@@ -55,12 +55,15 @@ class Heard:
     """Between two texts of an utterance."""
     ended: list[float] = field(default_factory=list)
     """From the end of the audio to the answer that all of it was heard."""
+    errors: list[str] = field(default_factory=list)
+    """Codes of errors."""
 
 
-async def speak(url: str, audio: bytes, heard: Heard, delay: float) -> None:
+async def speak(url: str, audio: bytes, heard: Heard, delay: float, key: str = "") -> None:
     """Play audio in real time after ``delay`` seconds, and note how late its texts come."""
     await asyncio.sleep(delay)
-    async with connect(url) as socket:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    async with connect(url, additional_headers=headers, open_timeout=60) as socket:
         await socket.recv()
         await socket.send('{"type":"audio","codec":"pcm_s16le"}')
         begun = time.perf_counter()
@@ -83,6 +86,8 @@ async def speak(url: str, audio: bytes, heard: Heard, delay: float) -> None:
                 if event["id"] in last:
                     heard.steps.append(now - last[event["id"]])
                 last[event["id"]] = now
+            elif event["type"] == "error":
+                heard.errors.append(event["code"])
             elif event["type"] == "audio" and event["codec"] == "none":
                 heard.ended.append(now - len(audio) / (2 * SAMPLE_RATE))
                 break

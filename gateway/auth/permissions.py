@@ -144,7 +144,9 @@ EVERYTHING = Permissions()
 """Permissions of everybody if no keys are configured."""
 
 
-class _Claims(msgspec.Struct, frozen=True):
+class Claims(msgspec.Struct, frozen=True):
+    """Claims of a JSON Web Token that are read."""
+
     role: Role
     rooms: Pattern | tuple[Pattern, ...]
     exp: float
@@ -162,7 +164,7 @@ def permissions_of(claims: Mapping[str, Any]) -> Permissions:
     # An identity provider signs tokens for everybody who logs in there, and most of them were never
     # meant for this gateway. So a token has to state role and rooms.
     try:
-        stated = msgspec.convert(claims, _Claims)
+        stated = msgspec.convert(claims, Claims)
         langs = None if stated.langs is None else tuple(map(languages.normalise, stated.langs))
     except (msgspec.ValidationError, ClientFault) as exc:
         raise ClientFault(

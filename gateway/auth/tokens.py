@@ -107,7 +107,7 @@ def _text(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-class _Ticket(msgspec.Struct, frozen=True, array_like=True):
+class Ticket(msgspec.Struct, frozen=True, array_like=True):
     """Payload of a ticket."""
 
     nonce: bytes
@@ -130,7 +130,7 @@ class Tickets:
         :param nonce: random bytes that make the ticket unique
         :param now: seconds of the Unix clock
         """
-        return signer.sign(TICKET, _Ticket(nonce, permissions), now + TICKET_S)
+        return signer.sign(TICKET, Ticket(nonce, permissions), now + TICKET_S)
 
     def redeem(self, signer: Signer, token: str, now: float) -> Permissions:
         """Use a ticket and return its permissions.
@@ -138,7 +138,7 @@ class Tickets:
         Raises `ClientFault`: ``unauthenticated`` if it is invalid, expired or used, ``busy`` if too
         many tickets were used within a minute.
         """
-        ticket = signer.read(TICKET, token, _Ticket, now)
+        ticket = signer.read(TICKET, token, Ticket, now)
         # An expired ticket is refused anyway, so its nonce need not be remembered.
         while self._order and self._order[0][0] <= now:
             self._used.discard(self._order.popleft()[1])

@@ -145,15 +145,21 @@ def _maps(
                 yield f"few {name}", {(text * 100)[:200]: (text * 100)[:200] for _ in range(1)}
 
 
-def fitted(value: Any, encode: Callable[[Any], bytes]) -> bytes:
-    """Return a value encoded; it is halved until it fits the limit of a frame."""
-    while len(data := encode(value)) > LIMIT:
-        match value:
-            case dict():
-                value = dict(list(value.items())[: len(value) // 2])
-            case _:
-                value = value[: len(value) // 2]
+def fitted(value: Any, encode: Callable[[Any], bytes], most: int = LIMIT) -> bytes:
+    """Return a value encoded; it is halved until it fits the limit of a frame, in bytes."""
+    while len(data := encode(value)) > most:
+        value = _halved(value)
     return data
+
+
+def _halved(value: Any) -> Any:
+    match value:
+        case dict() if len(value) == 1:
+            return {key: _halved(inner) for key, inner in value.items()}
+        case dict():
+            return dict(list(value.items())[: len(value) // 2])
+        case _:
+            return value[: len(value) // 2]
 
 
 def fields(shape: type) -> Iterator[inspect.Field]:
