@@ -216,7 +216,7 @@ async def measure(kind: str, rooms: int, seconds: float, label: str, seed: int =
         )
         spent = time.monotonic() - begun
         watching.cancel()
-        while any(speaker.session.member.inflight for speaker in speakers):  # noqa: ASYNC110
+        while any(speaker.session.member.in_flight for speaker in speakers):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         counted = begun + WARM_S
         took = sorted(t for s in speakers for said, t in s.took if said >= counted)

@@ -35,7 +35,7 @@ from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job, Priority
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import Say, ServerMessage, View
+from gateway.protocol.messages import Say, ServerMessage, View, Want
 from gateway.text import units
 
 VIEWS: tuple[View, ...] = ("live", "stable")
@@ -153,7 +153,7 @@ class Stage:
             member = Member(f"{lang} {view}", Role.VIEW, Outbox(Codec.JSON, limits))
             member.view = view
             self.room.join(member, 0.0)
-            self.room.want(member, (lang,), None, 0.0)
+            self.room.want(member, Want(langs=(lang,)), 0.0)
             self._readers[lang, view] = (member, ScreenRecorder((lang,)))
         begin = said.t0
         self._said = replace(
@@ -167,8 +167,8 @@ class Stage:
         clock.at(self._said.t1, partial(self._say, said.text, self._said.t1, final=True))
 
     def _say(self, text: str, at: float, *, final: bool) -> None:
-        say = Say(text=text, id=ID, final=final, t0=0.0, t1=at)
-        self.room.say(self._speaker, say, text, self._said.lang, self._clock.now)
+        say = Say(text=text, id=ID, lang=self._said.lang, final=final, t0=0.0, t1=at)
+        self.room.say(self._speaker, say, self._clock.now)
 
     def act(self) -> Iterator[Job]:
         """Carry out the dispatcher's decisions, and return the jobs that begin."""

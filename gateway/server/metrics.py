@@ -361,7 +361,7 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
     )
     for name, some in shown:
         sockets.add_metric([name], sum(len(account.members) for account in some))
-        inflight.add_metric([name], sum(account.inflight for account in some))
+        inflight.add_metric([name], sum(account.in_flight for account in some))
     yield sockets
     yield inflight
 

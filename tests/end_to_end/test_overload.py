@@ -141,7 +141,7 @@ async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
     light = hub.open(ConnectRequest(room="one", targets=("de",), permissions=one))
     heavy = hub.open(ConnectRequest(room="two", targets=("de",), permissions=two))
     for second in range(90):
-        for part in range(16 - len(heavy.member.inflight) if flooded else 0):
+        for part in range(16 - len(heavy.member.in_flight.utterances) if flooded else 0):
             say = {"type": "say", "id": f"{second}-{part}", "text": FLOOD}
             hub.receive(heavy, msgspec.json.encode(say).decode())
         if second % 3 == 2:

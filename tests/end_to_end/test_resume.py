@@ -355,7 +355,7 @@ async def test_a_replaced_socket_is_closed_even_if_it_does_not_read() -> None:
         while not session.outbox.bytes:  # until the kernel takes no more
             live.hub.receive(speaker, "words " * 300)
             speaker.outbox.take()
-            speaker.member.inflight.clear()
+            speaker.member.in_flight.utterances.clear()
             await asyncio.sleep(0)
         # Without a bound on its queue, since a client with a full one does not see the close frame.
         async with talk(live, back(welcome), max_queue=None) as second:

@@ -384,7 +384,7 @@ class World:
         for peer in list(self.speakers):
             session = peer.session
             self.heard(peer, before.get(peer, set()), peer.events())
-            if session.state is SessionState.LEAVING and not session.member.inflight:
+            if session.state is SessionState.LEAVING and not session.member.in_flight.utterances:
                 assert session.outbox.closing is not None, "a session that never ends"
             if session.outbox.closing is not None:
                 self.speakers.remove(peer)
@@ -393,7 +393,7 @@ class World:
         meeting, utterances = self.meeting, self.room.utterances
         for peer in meeting.peers:
             assert peer.session.outbox.bytes <= self.limits.outbox_bytes
-            roots = {utterances.by_id[id].root for id in peer.session.member.inflight}
+            roots = {utterances.by_id[id].root for id in peer.session.member.in_flight.utterances}
             assert len(roots) <= self.limits.inflight
         assert meeting.scheduler.running <= meeting.scheduler.capacity
         assert meeting.scheduler.queued <= meeting.scheduler.depth + meeting.scheduler.capacity

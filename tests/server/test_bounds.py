@@ -54,7 +54,7 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
         for session in sessions:
             said = {"type": "say", "text": f"{n} {text}", "speaker": f"{text[:90]} {n}"}
             hub.receive(session, json.dumps(said))
-        await until(lambda: not any(session.member.inflight for session in sessions))
+        await until(lambda: not any(session.member.in_flight.utterances for session in sessions))
         for session in sessions:
             session.outbox.take()
             assert isinstance(session.room, Room)
@@ -95,7 +95,7 @@ async def test_the_account_is_within_a_tenth_of_the_memory_that_rooms_take(
         n = 0
         while room.log.oldest == 1 or n % 50:
             hub.receive(session, json.dumps({"type": "say", "text": f"{n} {text}"}))
-            await until(lambda: not session.member.inflight)
+            await until(lambda: not session.member.in_flight.utterances)
             session.outbox.take()
             n += 1
         gc.collect()

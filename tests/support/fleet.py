@@ -20,8 +20,9 @@ from gateway.core.replication.messages import (
     decode_inbox,
     encode,
 )
-from gateway.core.replication.replica import AnyRoom, Replica
+from gateway.core.replication.replica import Replica
 from gateway.core.replication.restored_log import as_written, restored_log
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.protocol.messages import Retracted, ServerMessage
 from tests.support.meeting import NOW, Meeting, Peer
@@ -111,7 +112,7 @@ class FleetMeeting(Meeting):
             self.changed[message.event.seq] = self.authority.erased(message.event)
         self.unwritten.append(encode(message))
 
-    def place(self) -> AnyRoom:
+    def place(self) -> AbstractRoom:
         """Return the replica that the next client enters: of the next gateway in turn."""
         names = list(self.gateways)
         name = self.next_gateway or names[len(self.peers) % len(names)]

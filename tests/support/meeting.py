@@ -18,7 +18,7 @@ from gateway.core.base.validation import Detect
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog, StreamPosition
-from gateway.core.replication.replica import AnyRoom
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob
 from gateway.core.session.audio_stream import SpeechService
@@ -170,7 +170,7 @@ class Meeting:
             "set_timer": self.set_timer,
         }
 
-    def place(self) -> AnyRoom:
+    def place(self) -> AbstractRoom:
         """Return the room that the next client enters."""
         return self.room
 

@@ -72,17 +72,6 @@ def speakable(tags: str, model: Model, detect: Detect | None) -> str:
     return ",".join(langs)
 
 
-def detected(text: str, tags: str, detect: Detect | None, before: str) -> str:
-    """Return the language of a text that is in one of several.
-
-    :param tags: `AUTO`, or tags with commas between them
-    :param before: the language of the text before, for one that is too short to tell
-    """
-    among = [] if tags == AUTO else tags.split(",")
-    found = (detect(text, among) if detect is not None else None) or before
-    return found if not among or found in among else among[0]
-
-
 def usual(model: Model) -> str:
     """Return the language assumed of a speaker: English if the model reads it."""
     # There may be no language yet, because a model server says at its start what it has.

@@ -106,12 +106,13 @@ class Captioner:
         *,
         model: Model,
         scheduler: Scheduler,
+        context: TranslationContext,
         rules: StabilityRules,
         utterances: Utterances,
         subscribers: Subscribers,
         outcomes: CaptionOutcomes,
     ) -> None:
-        self.translation_context = TranslationContext()
+        self.translation_context = context
         self.tenant = ""
         """Tenant whose share of the engine the jobs use."""
         self.jobs: dict[str, CaptionSink] = {}

@@ -10,6 +10,7 @@ import math
 
 from msgspec.structs import replace
 
+from gateway.core.base.translation_context import TranslationContext
 from gateway.core.captions.captioner import Captioner
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.members.member import Member
@@ -41,8 +42,10 @@ class Ingest:
         captioner: Captioner,
         outcomes: CaptionOutcomes,
         scheduler: Scheduler,
+        context: TranslationContext,
         timer: RoomTimer,
     ) -> None:
+        self._context = context
         self._name = name
         self._utterances = utterances
         self._subscribers = subscribers
@@ -51,11 +54,13 @@ class Ingest:
         self._scheduler = scheduler
         self._timer = timer
 
-    def say(self, member: Member, say: Say, text: str, lang: str, now: float) -> None:
-        """Accept a new utterance or a revision of one. ``text`` and ``lang`` are normalised.
+    def say(self, member: Member, say: Say, now: float) -> None:
+        """Accept a new utterance or a revision of one, whose text and language are normalised.
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
+        text, lang = say.text, say.lang
+        assert lang is not None, "its language was found before"
         speech = self._utterances.speeches.get(say.id or "")
         # A person who types lines into wscat does not count revisions.
         rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
@@ -91,7 +96,7 @@ class Ingest:
                 )
             member.charge(now)
             speech = self._utterances.begin(say.id, member.id, now)
-            member.inflight.add(speech.id)
+            member.in_flight.utterances.add(speech.id)
         # A revision is not counted against the slot of its room: it has one already.
         elif not self._scheduler.admits(jobs, pairs=pairs):
             raise ClientFault(
@@ -99,7 +104,7 @@ class Ingest:
             )
         speech.rev, speech.text, speech.final = rev, text, say.final
         if say.speaker is not None:
-            self._captioner.translation_context.add_speaker(say.speaker)
+            self._context.add_speaker(say.speaker)
         _note(speech, say, lang)
         _acknowledge(member, speech, say, now)
         if say.final:
@@ -154,7 +159,7 @@ class Ingest:
         changed = speech.policy.diverged
         while (head := speech.cut(lang)) is not None:
             part = speech.open
-            member.inflight.add(self._utterances.add_part(speech, now).id)
+            member.in_flight.utterances.add(self._utterances.add_part(speech, now).id)
             _note(speech, say, lang)
             self._close(part, head, now, changed=changed)
             changed = False  # the change was in the first part

@@ -107,9 +107,11 @@ class CaptionOutcomes:
 
     def settle(self, utterance: Utterance, now: float) -> None:
         """Tell the speaker if all of the utterance has ended."""
+        if not utterance.ended:
+            return
         author = self._attendance.find(utterance.author)
-        if utterance.ended and author is not None and utterance.id in author.inflight:
-            author.inflight.discard(utterance.id)
+        if author is not None and utterance.id in author.in_flight.utterances:
+            author.in_flight.utterances.discard(utterance.id)
             author.ended(now)
-            if not author.inflight:
+            if not author.in_flight:
                 self._attendance.release(author.id)  # it has nothing to come back for

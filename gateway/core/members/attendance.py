@@ -68,5 +68,6 @@ class Attendance:
     def unfinished(self, member: Member | None = None) -> list[Utterance]:
         """Return the utterances in flight of one member, or of all, in order of their begin."""
         members = self.everybody if member is None else (member,)
-        found = [self._utterances.by_id[id] for one in members for id in one.inflight]
-        return sorted(found, key=lambda utterance: utterance.ord)
+        ids = (id for each in members for id in each.in_flight.utterances)
+        unfinished = [self._utterances.by_id[id] for id in ids]
+        return sorted(unfinished, key=lambda utterance: utterance.ord)

@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
+from gateway.core.members.in_flight import InFlight
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Cancelled, Failed, Final, View
 
@@ -52,7 +53,7 @@ class Member:
         "failed",
         "finals",
         "id",
-        "inflight",
+        "in_flight",
         "langs",
         "listener",
         "outbox",
@@ -75,8 +76,7 @@ class Member:
         """True if it was sent what had been said before it came."""
         self.view: View = "live"
         self._catch_up: CatchUp | None = None
-        self.inflight: set[str] = set()
-        """Ids of its utterances that have not ended."""
+        self.in_flight = InFlight(id)
         self.finals = self.failed = self.cancelled = 0
 
     @property

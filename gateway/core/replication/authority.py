@@ -43,15 +43,22 @@ from gateway.core.replication.messages import (
     Wanted,
 )
 from gateway.core.replication.restored_log import as_written
+from gateway.core.room.abstract_room import Request
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
+    Cancel,
     Delta,
+    Edit,
+    Get,
+    Retract,
     Retracted,
     Say,
     ServerMessage,
+    Set,
+    Want,
 )
 
 Emit = Callable[[FeedMessage], None]
@@ -117,15 +124,15 @@ class Feed:
         self._emit(Replaced(self._next(), member.gateway, member.id))
 
     def answered(self, member: RemoteMember) -> None:
-        """Report how far a member's requests were answered, and its utterances in flight."""
-        inflight = tuple(sorted(member.inflight))
-        self._emit(Answered(self._next(), member.id, member.asked, inflight))
+        """Report how far a member's requests were answered, and what it has in flight."""
+        in_flight = tuple(sorted(member.in_flight.utterances))
+        self._emit(Answered(self._next(), member.id, member.asked, in_flight))
 
     def greeted(self, message: Present, members: Sequence[RemoteMember], room: Room) -> None:
         """Answer a replica with the state of the room."""
         langs = sorted(room.subscribers.wanted)
         growing = tuple(delta for lang in langs for delta in room.snapshots.growing(lang))
-        inflight = {one.id: tuple(sorted(one.inflight)) for one in members if one.inflight}
+        in_flight = {m.id: tuple(sorted(m.in_flight.utterances)) for m in members if m.in_flight}
         self._emit(
             Greeted(
                 self._next(),
@@ -134,7 +141,7 @@ class Feed:
                 self._log.epoch,
                 self.began,
                 growing,
-                inflight,
+                in_flight,
                 message.introduction,
                 room.degraded,
             )
@@ -229,7 +236,7 @@ class RemoteMember(Member):
 
     def report(self) -> None:
         """Report answers and utterances in flight, if there is any news of them."""
-        news = (self.asked, frozenset(self.inflight))
+        news = (self.asked, frozenset(self.in_flight.utterances))
         if news != self._reported:
             self._reported = news
             self._feed.answered(self)
@@ -291,7 +298,8 @@ class Authority(Room):
             case Wanted():
                 # A member that has just come is sent the past by its replica, which has the log.
                 member.welcomed = message.welcomed
-                self.want(member, message.langs, message.view, now, most=message.most)
+                want = Want(langs=message.langs, view=message.view, backfill=message.most)
+                self.want(member, want, now)
             case Asked():  # pragma: no branch: there is no other
                 self._ask(member, message, now)
 
@@ -351,8 +359,28 @@ class Authority(Room):
             member.asked = state.asked
             # A member that is known is not asked anew, because it would be shown captions twice.
             if known is None or (member.langs, member.view) != (state.langs, state.view):
-                self.want(member, state.langs, state.view, now)
+                self.want(member, Want(langs=state.langs, view=state.view), now)
         self.feed.greeted(message, self._members(gateway), self)
+
+    def _carry_out(
+        self, member: Member, request: Request, now: float, langs: tuple[str, ...] | None
+    ) -> None:
+        """Do what a member of another gateway asks for. Raises `ClientFault`."""
+        match request:
+            case Say():
+                self.say(member, request, now)
+            case Cancel():
+                self.cancel(member, request, now)
+            case Edit():
+                self.edit(member, request, now)
+            case Retract():
+                self.retract(member, request, now)
+            case Set():
+                self.change_settings(member, request, now)
+            case Get():
+                self.get(member, request, now, langs)
+            case _:  # `Bye`
+                self.finish_speaking(member, now)
 
     def _ask(self, member: RemoteMember, message: Asked, now: float) -> None:
         request = message.request
@@ -361,7 +389,7 @@ class Authority(Room):
                 raise ClientFault(
                     ErrorCode.BUSY, "The log of this room cannot be written; say it again later."
                 )
-            self.request(member, request, now, message.langs)
+            self._carry_out(member, request, now, message.langs)
         except ClientFault as fault:
             id = getattr(request, "id", None)
             member.outbox.send(error(fault, ref=request.ref, id=id), now)

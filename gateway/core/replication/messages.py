@@ -25,7 +25,7 @@ import msgspec
 
 from gateway.auth.permissions import Role
 from gateway.core.history.event_log import Durable
-from gateway.core.room.room import Request
+from gateway.core.room.abstract_room import Request
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta, ServerMessage, View

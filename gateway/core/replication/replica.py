@@ -10,23 +10,21 @@ itself (`Present`), and is told the state of the room (`Greeted`). Then the sock
 closed whose requests may be lost: their clients send them again on the next socket, as after any
 lost connection. Readers stay connected.
 
-Bound: `Limits.log`, as for a room; `WAITING` requests of a member.
+Bound: `Limits.log`, as for a room; for requests see `MemberRequests`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
-from gateway.core.base.translation_context import TranslationContext
 from gateway.core.delivery.fanout import Encoder
 from gateway.core.history.event_log import EventLog
-from gateway.core.history.log_view import LogView
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers, shown_in
 from gateway.core.replication.growing_captions import GrowingCaptions
+from gateway.core.replication.member_requests import MemberRequests
 from gateway.core.replication.messages import (
     Addressed,
     Answered,
@@ -48,49 +46,25 @@ from gateway.core.replication.messages import (
     Wanted,
 )
 from gateway.core.room import restore
-from gateway.core.room.room import Request, Room
+from gateway.core.room.abstract_room import AbstractRoom, Request
 from gateway.core.streaming import segmentation
-from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.errors import CloseCode
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Bye, Delta, Edited, Retracted, Say, Set, Snapshot, View
+from gateway.protocol.messages import (
+    Bye,
+    Delta,
+    Edited,
+    Retracted,
+    Say,
+    Set,
+    Snapshot,
+    View,
+    Want,
+)
 from gateway.protocol.notices import Degraded
-
-WAITING = 64
-"""Requests of one member that may wait for an answer: more than a socket sends in the time that a
-change of the authority takes."""
 
 MOVED = "This room goes on in another process; connect again."
 """Reason of the close of a socket whose requests may be lost."""
-
-
-class _Requests(msgspec.Struct, eq=False):
-    """The requests of one member."""
-
-    asked: int = 0
-    """Number of the last one."""
-    sent: int = 0
-    """Number of the last one that was sent to an authority."""
-    waiting: dict[int, tuple[Request, tuple[str, ...] | None]] = {}
-    """Requests without an answer, by number, with the languages that the member may read."""
-    inflight: tuple[str, ...] = ()
-    """Utterances of the member that have not ended."""
-
-    @property
-    def unanswered(self) -> bool:
-        """True if a request was sent and has no answer yet."""
-        return any(number <= self.sent for number in self.waiting)
-
-    def note(self, member: Member) -> None:
-        """Count utterances in flight and requests without an answer as a member's work in flight.
-
-        A request has a name that no utterance has, since a client cannot choose one so long.
-        """
-        # The set itself is shared with the account of the tenant, so it is filled anew.
-        member.inflight.clear()
-        member.inflight.update(self.inflight)
-        for number, (message, _) in self.waiting.items():
-            id = message.id if isinstance(message, Say) else None
-            member.inflight.add(id or f"request {number:090}")
 
 
 class ReplicaSubscribers(Subscribers):
@@ -118,15 +92,13 @@ class ReplicaSubscribers(Subscribers):
         return once
 
 
-class Replica:
-    """The room as one gateway has it. Times are in seconds.
+class Replica(AbstractRoom):
+    """The room as one gateway has it.
 
     :param gateway: the id of this gateway
     :param log: a new log, whose epoch comes with the first event or with the authority
     :param send: sends a message to the gateway that is named
     """
-
-    temporary = False
 
     def __init__(
         self,
@@ -137,14 +109,9 @@ class Replica:
         targets: Sequence[str],
         send: Callable[[str, InboxMessage], None],
     ) -> None:
-        self.name = name
-        self.log = log
-        self.subscribers = ReplicaSubscribers(targets, 0.0)
-        self.log_view = LogView(log, self.subscribers)
-        self.translation_context = TranslationContext()
-        """Settings of the room, for the recognition of speech. Jobs are the authority's."""
+        self._members = ReplicaSubscribers(targets, 0.0)
+        super().__init__(name, log, self._members)
         restore.settings(log, self.translation_context)
-        self.empty_since: float | None = None
         self.owner: str | None = None
         self.began = 0.0
         """Begin of the log in seconds since 1970."""
@@ -155,7 +122,7 @@ class Replica:
         self._gateway = gateway
         self._send = send
         self._growing = GrowingCaptions()
-        self._requests: dict[str, _Requests] = {}
+        self._requests: dict[str, MemberRequests] = {}
         self._tenant = ""
         self._degraded: Degraded | None = None
         self._reached = True
@@ -179,7 +146,12 @@ class Replica:
     @property
     def settled(self) -> bool:
         """True if no member here has anything in flight."""
-        return not any(member.inflight for member in self.subscribers.members.values())
+        return not any(member.in_flight for member in self.subscribers.members.values())
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the events."""
+        return self.log.bytes
 
     # --- members ------------------------------------------------------------------------------
 
@@ -197,32 +169,25 @@ class Replica:
         self.subscribers.join(member)
         self.empty_since = None
         self.translation_context.add_speaker(member.speaker or "")
-        self._requests[member.id] = _Requests()
-        self._tell(Joined(*self._place, self._state(member)))
+        self._requests[member.id] = MemberRequests(member.in_flight)
+        self._tell(Joined(*self._origin, self._state(member)))
 
     def leave(self, member: Member, now: float, *, lost: bool = False) -> None:
         """Let a member go."""
         self.subscribers.leave(member, now)
         del self._requests[member.id]
-        member.inflight.clear()  # the tenant's account counts it, and its end is not reported here
+        member.in_flight.clear()  # the account counts it, and its end is not reported here
         if not self.subscribers.members:
             self.empty_since = now
-        self._tell(Left(*self._place, member.id, lost))
+        self._tell(Left(*self._origin, member.id, lost))
 
     def disconnect(self, member: Member, now: float) -> None:
         """Let a member go whose socket was lost, and which may come back."""
         self.leave(member, now, lost=True)
 
-    def want(
-        self,
-        member: Member,
-        langs: tuple[str, ...],
-        view: View | None,
-        now: float,
-        *,
-        most: int | None = None,
-    ) -> None:
-        """Change the languages and view of a member, see `Room.want`."""
+    def want(self, member: Member, message: Want, now: float) -> None:
+        """Change what a member reads. The authority shows it what was said before."""
+        langs, view = message.langs, message.view
         other_view = view is not None and view != member.view
         shown = [tag for tag in langs if other_view or tag not in member.langs]
         if view is not None:
@@ -231,7 +196,8 @@ class Replica:
         for tag in shown:
             for delta in self._growing.of(self.subscribers.served_by(tag)):
                 self.subscribers.catch_up(member, tag, delta, now)
-        self._tell(Wanted(*self._place, member.id, langs, view, most, member.welcomed))
+        most, welcomed = message.backfill, member.welcomed
+        self._tell(Wanted(*self._origin, member.id, langs, view, most, welcomed))
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
         """Return the unfinished captions in ``tags``, for a member that has caught up."""
@@ -247,38 +213,48 @@ class Replica:
 
     def knows(self, member: Member, id: str | None) -> bool:
         """Tell whether a member has an utterance of this id in flight."""
-        return any(id in (one, segmentation.utterance_id(one)) for one in member.inflight)
+        begun = member.in_flight.utterances
+        return any(id in (other, segmentation.utterance_id(other)) for other in begun)
 
-    def request(
-        self, member: Member, message: Request, now: float, langs: tuple[str, ...] | None = None
+    def say(self, member: Member, message: Say, now: float) -> None:
+        """Send a text to the authority."""
+        # Here and not at the authority, which knows nothing of tenants in other gateways.
+        if not self.knows(member, message.id):
+            member.charge(now)
+        self._request(member, message, now)
+
+    def change_settings(self, member: Member, message: Set, now: float) -> None:
+        """Send a change of the settings to the authority."""
+        if message.speaker is not None:
+            member.speaker = message.speaker or None
+        self._request(member, message, now)
+
+    def finish_speaking(self, member: Member, now: float) -> None:
+        """Tell the authority that a member will say no more."""
+        if member.in_flight:
+            self._request(member, Bye(), now)
+
+    def _request(
+        self,
+        member: Member,
+        message: Request,
+        now: float,
+        langs: tuple[str, ...] | None = None,
     ) -> None:
         """Send a member's request to the authority. Raises `ClientFault` (``busy``).
 
         The member has an utterance in flight until the request is answered.
         """
         requests = self._requests[member.id]
-        match message:
-            case Say() if not self.knows(member, message.id):
-                # Here and not at the authority, which knows nothing of tenants in other gateways.
-                member.charge(now)
-            case Set() if message.speaker is not None:
-                member.speaker = message.speaker or None
-            case Bye() if not member.inflight:
-                return
-        # Nobody takes them while the room has no authority.
-        if len(requests.waiting) >= WAITING:
-            raise ClientFault(
-                ErrorCode.BUSY, "The room is changing its process; say it again in a moment."
-            )
-        requests.asked += 1
-        requests.waiting[requests.asked] = (message, langs)
-        requests.note(member)
+        requests.add(message, langs)
         self._ask(member.id, requests)
+
+    cancel = edit = retract = get = _request
 
     def dismiss(self) -> bool:
         """Ask the authority to end the room; return whether there is one."""
         if self.greeted:
-            self._post(Dismissed(*self._place))
+            self._post(Dismissed(*self._origin))
         return self.greeted
 
     # --- the authority ----------------------------------------------------------------------------
@@ -324,7 +300,7 @@ class Replica:
             return
         match message:
             case Grown(delta=delta):
-                self.subscribers.grown = message.frames.envelope(delta)
+                self._members.grown = message.frames.envelope(delta)
                 self.subscribers.show(self._growing.grow(delta), now)
             case Told(event=event) if event is not None:
                 if isinstance(event, Degraded):
@@ -375,7 +351,7 @@ class Replica:
         self._later.clear()
         for id, requests in list(self._requests.items()):
             # Nobody can tell whether the old authority has carried them out.
-            if requests.unanswered or (requests.inflight and not same):
+            if requests.may_be_lost(same=same):
                 self._close(id)
                 continue
             self._answer(id, requests.sent, message.inflight.get(id, ()), now)
@@ -388,11 +364,8 @@ class Replica:
 
     def _close(self, id: str) -> None:
         """Close the socket of a member whose requests may be lost."""
-        member, requests = self.subscribers.members[id], self._requests[id]
-        requests.waiting.clear()
-        requests.inflight = ()
-        requests.note(member)
-        member.outbox.close(CloseCode.GOAWAY, MOVED)
+        self._requests[id].clear()
+        self.subscribers.members[id].outbox.close(CloseCode.GOAWAY, MOVED)
 
     def _state(self, member: Member) -> MemberState:
         return MemberState(
@@ -406,14 +379,12 @@ class Replica:
             member.outbox.codec,
         )
 
-    def _ask(self, id: str, requests: _Requests) -> None:
+    def _ask(self, id: str, requests: MemberRequests) -> None:
         """Send the requests that were not sent yet, if there is an authority."""
         if not self.greeted:
             return
-        for number, (message, langs) in requests.waiting.items():
-            if number > requests.sent:
-                requests.sent = number
-                self._post(Asked(*self._place, id, number, message, langs))
+        for number, message, langs in requests.unsent():
+            self._post(Asked(*self._origin, id, number, message, langs))
 
     def _tell(self, message: InboxMessage) -> None:
         """Tell the authority of a change, or later if it has not greeted yet."""
@@ -423,7 +394,7 @@ class Replica:
             self._later.append(message)
 
     @property
-    def _place(self) -> tuple[str, str, str]:
+    def _origin(self) -> tuple[str, str, str]:
         """The first fields of every message: room, gateway and term."""
         return self.name, self._gateway, self._term
 
@@ -475,12 +446,5 @@ class Replica:
         requests = self._requests.get(id)
         if requests is None:
             return
-        requests.waiting = {n: one for n, one in requests.waiting.items() if n > asked}
-        requests.inflight = inflight
-        member = self.subscribers.members[id]
-        requests.note(member)
-        member.ended(now)
-
-
-AnyRoom = Room | Replica
-"""A room as the sessions of one gateway see it."""
+        requests.answered(asked, inflight)
+        self.subscribers.members[id].ended(now)

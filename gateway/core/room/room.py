@@ -6,7 +6,8 @@ how they end (`gateway.core.captions.outcomes`).
 
 The parts of a room form a graph without cycles; each calls only those below it::
 
-    Room, Ingest, Snapshots     what members do, say and are told
+    Room, Ingest                what members do and say
+    WantedLanguages, Snapshots  what readers are shown, and who makes it necessary
     Captioner                   which caption waits for which job
     CaptionOutcomes             how captions end
     Publisher, Attendance       durable events; who is present or away
@@ -26,13 +27,14 @@ from gateway.core.captions.captioner import Captioner
 from gateway.core.captions.ingest import Ingest
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.history.event_log import EventLog
-from gateway.core.history.log_view import LogView
 from gateway.core.history.publisher import Publisher
 from gateway.core.members.attendance import Attendance
 from gateway.core.members.member import Member, Reply
+from gateway.core.members.presence import PresenceAnnouncer
 from gateway.core.members.subscribers import Subscribers
 from gateway.core.room import restore
-from gateway.core.room.snapshots import Snapshots
+from gateway.core.room.abstract_room import AbstractRoom
+from gateway.core.room.wanted_languages import WantedLanguages
 from gateway.core.scheduling.scheduler import Scheduler
 from gateway.core.scheduling.timer import RoomTimer
 from gateway.core.streaming.options import StreamingOptions
@@ -42,7 +44,6 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import (
-    Bye,
     Cancel,
     Cancelled,
     Edit,
@@ -52,16 +53,14 @@ from gateway.protocol.messages import (
     ServerMessage,
     Set,
     View,
+    Want,
 )
 from gateway.protocol.notices import Degraded
 from gateway.text import languages
 
-Request = Say | Cancel | Edit | Retract | Set | Get | Bye
-"""Messages of clients that concern the utterances and settings of a room."""
 
-
-class Room:
-    """The state of one meeting. Every method takes the time in seconds and returns at once.
+class Room(AbstractRoom):
+    """The state of one meeting, and its rules; see `AbstractRoom` for what members ask of it.
 
     :param log: an empty log, or that of an earlier process
     :param model: the languages that can be translated
@@ -83,11 +82,8 @@ class Room:
         set_timer: Callable[[float], None] = lambda _: None,
     ) -> None:
         options = options or StreamingOptions()
-        self.name = name
-        self.log = log
+        super().__init__(name, log, self.new_subscribers(model.targets, limits.linger_s))
         self.utterances = Utterances(name, options, limits)
-        self.subscribers = self.new_subscribers(model.targets, limits.linger_s)
-        self.log_view = LogView(log, self.subscribers)
         self.attendance = Attendance(self.subscribers.members, self.utterances)
         self._publisher = Publisher(log, self.subscribers, observe)
         self._outcomes = CaptionOutcomes(self._publisher, self.subscribers, self.attendance)
@@ -95,12 +91,14 @@ class Room:
             name,
             model=model,
             scheduler=scheduler,
+            context=self.translation_context,
             rules=options.stability,
             utterances=self.utterances,
             subscribers=self.subscribers,
             outcomes=self._outcomes,
         )
         self._timer = RoomTimer(set_timer)
+        self._presence = PresenceAnnouncer(self.subscribers, self._timer, limits.presence_s)
         self._ingest = Ingest(
             name,
             utterances=self.utterances,
@@ -108,25 +106,23 @@ class Room:
             captioner=self.captioner,
             outcomes=self._outcomes,
             scheduler=scheduler,
+            context=self.translation_context,
             timer=self._timer,
         )
-        self.snapshots = Snapshots(
-            self.utterances, self.subscribers, self.attendance, self.captioner
-        )
-        self.empty_since: float | None = None
-        self.degraded: Degraded | None = None
-        """State of the engine for those who join now; None if it works as usual."""
-        self.temporary = False
-        """True if nobody will come back to the room."""
         self.limits = limits
-        self._announced = False
-        self._announce_at: float | None = None
+        self._degraded: Degraded | None = None
         for utterance in restore.utterances(log, options):
             self.utterances.restore(utterance)
-        self._interrupted = restore.interrupted(
-            log, self.utterances.by_id.values(), 2 * limits.job_s
+        self._languages = WantedLanguages(
+            log,
+            limits,
+            utterances=self.utterances,
+            subscribers=self.subscribers,
+            attendance=self.attendance,
+            captioner=self.captioner,
+            timer=self._timer,
         )
-        self.translation_context = self.captioner.translation_context
+        self.snapshots = self._languages.snapshots
         restore.settings(log, self.translation_context)
 
     def __repr__(self) -> str:
@@ -142,20 +138,17 @@ class Room:
     # --- members ------------------------------------------------------------------------------
 
     def join(self, member: Member, now: float) -> None:
-        """Send the member from now on the events that its languages and view ask for.
-
-        A member of the same id that is away has come back: it gets its work in flight again.
-        """
+        """Add a member. One of the same id that is away has come back to its work in flight."""
         self.subscribers.join(member)
         self.empty_since = None
         # A client that comes back in time finds its captions still being made.
         before = self.attendance.release(member.id)
-        # The set is shared, because the account of the tenant may still count the old socket.
+        # Shared with the old member, whose socket the account of the tenant may still count.
         if before is not None:
-            member.inflight = before.inflight
+            member.in_flight = before.in_flight
         if member.speaker is not None:
             self.translation_context.add_speaker(member.speaker)
-        self._announce(now)
+        self._presence.changed(now)
 
     def leave(self, member: Member, now: float) -> None:
         """Let a member go: cancel its work, and at once what nobody reads in an empty room."""
@@ -165,8 +158,8 @@ class Room:
         self._check_empty(now)
         # In an empty room nobody is expected back, so no language lingers.
         if self.empty_since is not None:
-            self._expire_languages(math.inf, now)
-        self._announce(now)
+            self._languages.expire(math.inf, now)
+        self._presence.changed(now)
 
     def disconnect(self, member: Member, now: float) -> None:
         """Wait for a member whose socket was lost: its work goes on for `Limits.grace_s`.
@@ -175,18 +168,28 @@ class Room:
         """
         self.subscribers.leave(member, now)
         # A reader has nothing to come back for that the log does not have.
-        if member.inflight:
+        if member.in_flight:
             until = now + self.limits.grace_s
             self.attendance.wait_for(member, until)
             self._timer.at(until)
         self._check_empty(now)
-        self._announce(now)
+        self._presence.changed(now)
+
+    @property
+    def degraded(self) -> Degraded | None:
+        """State of the engine for those who join now; None if it works as usual."""
+        return self._degraded
+
+    @property
+    def bytes(self) -> int:
+        """Memory of events and utterances."""
+        return self.log.bytes + self.utterances.bytes
 
     @property
     def settled(self) -> bool:
         """True if nothing is in flight, so that another process can continue with the log."""
         everybody = self.attendance.everybody
-        return not self.captioner.jobs and not any(member.inflight for member in everybody)
+        return not self.captioner.jobs and not any(member.in_flight for member in everybody)
 
     def stop(self, now: float) -> None:
         """Cancel everything that has not ended, because the server stops."""
@@ -204,7 +207,7 @@ class Room:
         """Take back all jobs, because the room is given up."""
         self.captioner.clear()
         for member in self.attendance.everybody:
-            member.inflight.clear()  # the tenant's account counts it while the member exists
+            member.in_flight.clear()  # the tenant's account counts it while the member exists
 
     def finish_speaking(self, member: Member, now: float) -> None:
         """Cancel the member's utterances that still grow: it will say no more."""
@@ -212,55 +215,11 @@ class Room:
             if not utterance.final:
                 self.captioner.cancel(utterance, None, now)
 
-    def want(
-        self,
-        member: Member,
-        langs: tuple[str, ...],
-        view: View | None,
-        now: float,
-        *,
-        most: int | None = None,
-    ) -> None:
-        """Change the languages and view of the member.
-
-        Utterances in flight are captioned in the new languages too. If that is done already, the
-        member is sent what it missed. It is shown finished captions that it has not seen, and
-        languages new to the room are backfilled when the engine has time.
-
-        :param view: None leaves the view as it is
-        :param most: utterances to backfill, within `Limits.backfill`
-        """
-        limit = self.limits.backfill
-        most = limit if most is None else min(most, limit)
-        new = {tag: self.subscribers.served_by(tag) for tag in langs if tag not in member.langs}
-        missing = set(new.values()) - self.subscribers.wanted
-        other_view = view is not None and view != member.view
-        if view is not None:
-            member.view = view
-        self.subscribers.change(member, langs, now)
-        if member.welcomed:
-            found = self.snapshots.finished(new, self._recent(most))
-            member.outbox.push_newest(found, now)
-        # Another view shows another part of each caption, so all of them are sent again.
-        shown = {tag: self.subscribers.served_by(tag) for tag in langs} if other_view else new
-        # After the change above, so that the next delta continues what is shown here.
-        for tag, lang in shown.items():
-            for delta in self.snapshots.growing(lang):
-                self.subscribers.catch_up(member, tag, delta, now)
-        for utterance in self.attendance.unfinished():
-            self.captioner.translate(utterance, self.subscribers.wanted, now)
-        # Newest first: of a full queue the newest utterances get the places.
-        for utterance in self._recent(most):
-            for lang in sorted(missing - utterance.captions.keys()):
-                self.captioner.backfill(utterance, lang, now)
-        # A killed process had accepted these, so each caption has to end in some way.
-        for utterance in self._interrupted:
-            erased = utterance.retracted or utterance.cancelled
-            for lang in () if erased else sorted(missing - utterance.captions.keys()):
-                if not self.captioner.backfill(utterance, lang, now):
-                    self.captioner.decline(utterance, lang, now)
-        self._expire_languages(now, now)
-        self._announce(now)
+    def want(self, member: Member, message: Want, now: float) -> None:
+        """Change what the member reads, see `WantedLanguages.change`."""
+        self._languages.change(member, message, now)
+        self._languages.expire(now, now)
+        self._presence.changed(now)
 
     def use_tenant(self, tenant: str) -> str:
         """Use a tenant's share of the engine, unless somebody is in the room; return which."""
@@ -278,53 +237,27 @@ class Room:
         """Tell whether a member may go on with an utterance of this id."""
         return self.utterances.knows(id)
 
-    def request(
-        self, member: Member, message: Request, now: float, langs: tuple[str, ...] | None = None
-    ) -> None:
-        """Carry out a request of a member. Languages and texts of the message are normalised.
-
-        Raises `ClientFault`; then nothing has changed. ``langs`` may be read; None for all.
-        """
-        match message:
-            case Say():
-                assert message.lang is not None, "its language was found before"
-                self.say(member, message, message.text, message.lang, now)
-            case Cancel():
-                self.cancel(member, message.id, message.langs, message.ref, now)
-            case Edit():
-                self.edit(member, message, message.text, message.lang, now)
-            case Retract():
-                self.retract(member, message, now)
-            case Set():
-                self.change_settings(member, message, now)
-            case Get():
-                found = self.snapshots.snapshot(message.id, message.ref, Permissions(langs=langs))
-                member.outbox.send(found, now)
-            case Bye():  # pragma: no branch: there is no other
-                self.finish_speaking(member, now)
-
-    def say(self, member: Member, say: Say, text: str, lang: str, now: float) -> None:
-        """Accept a new utterance or a revision of one. ``text`` and ``lang`` are normalised.
+    def say(self, member: Member, message: Say, now: float) -> None:
+        """Accept a new utterance or a revision of one.
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
         # Revisions of what is in flight are always accepted, or it could never end.
-        if len(member.inflight) >= self.limits.inflight and not self.utterances.knows(say.id):
+        if len(member.in_flight) >= self.limits.inflight and not self.utterances.knows(message.id):
             raise ClientFault(
                 ErrorCode.BUSY,
-                f"{len(member.inflight)} utterances of this socket have not ended yet.",
+                f"{len(member.in_flight)} utterances of this socket have not ended yet.",
                 "Wait for their captions, or cancel one.",
             )
         self.utterances.forget(self.log.oldest)
-        self._ingest.say(member, say, text, lang, now)
+        self._ingest.say(member, message, now)
 
-    def cancel(
-        self, member: Member, id: str, langs: tuple[str, ...] | None, ref: str | None, now: float
-    ) -> None:
+    def cancel(self, member: Member, message: Cancel, now: float) -> None:
         """Stop the work on an utterance and all its parts. The answer is always ``cancelled``.
 
         Raises `ClientFault` (``forbidden``) if the utterance belongs to another speaker.
         """
+        id, langs, ref = message.id, message.langs, message.ref
         parts = self.utterances.parts(id)
         # A client may cancel what it has not said yet or what was forgotten: nothing is lost.
         if not parts:
@@ -338,25 +271,26 @@ class Room:
             if part is parts[0] or not part.ended:
                 self.captioner.cancel(part, langs or None, now, Reply(member, ref))
 
-    def edit(self, member: Member, edit: Edit, text: str, lang: str, now: float) -> None:
+    def edit(self, member: Member, message: Edit, now: float) -> None:
         """Replace a caption, or the original, which is then translated anew.
 
         Raises `ClientFault` (``not_found``, ``forbidden``, ``stale``).
         """
-        utterance = self.utterances.known(edit.id)
+        text, lang = message.text, message.lang
+        utterance = self.utterances.known(message.id)
         self._check_owner(member, utterance, "correct")
         # The next revision of the speaker would overwrite the correction.
         if not utterance.final:
             raise ClientFault(
                 ErrorCode.STALE,
-                f"Utterance {edit.id!r} was not said to its end.",
+                f"Utterance {message.id!r} was not said to its end.",
                 "Correct it when it has been; its speaker says the right text as next revision.",
             )
         if languages.same(lang, utterance.lang):
             utterance.text = text
             utterance.turn += 1
             # Readers see the corrected original at once, its translations when they are made.
-            self._publisher.original(utterance, now, Reply(member, edit.ref))
+            self._publisher.original(utterance, now, Reply(member, message.ref))
             self.captioner.revise(utterance, now)
             self._outcomes.settle(utterance, now)
             return
@@ -364,12 +298,12 @@ class Room:
         if caption is None:
             raise ClientFault(
                 ErrorCode.NOT_FOUND,
-                f"Utterance {edit.id!r} has no caption in {lang!r}.",
+                f"Utterance {message.id!r} has no caption in {lang!r}.",
                 "Correct it in a language that somebody reads.",
             )
         # The job first: a translation that ends now would replace the text of a person.
         self.captioner.withdraw(caption)
-        reply = Reply(member, edit.ref, lang)
+        reply = Reply(member, message.ref, lang)
         if caption.state.ended:
             caption.edit(text, "human")
             self._publisher.edited(utterance, caption, now, reply)
@@ -377,17 +311,17 @@ class Room:
             self._outcomes.finish(utterance, caption, text, "human", now, reply)
             self._outcomes.settle(utterance, now)
 
-    def retract(self, member: Member, retract: Retract, now: float) -> None:
+    def retract(self, member: Member, message: Retract, now: float) -> None:
         """Erase an utterance and all its parts, in all languages.
 
         Raises `ClientFault` (``not_found``, ``forbidden``).
         """
-        self._check_owner(member, self.utterances.known(retract.id), "retract")
+        self._check_owner(member, self.utterances.known(message.id), "retract")
         # A restored utterance has no speech.
-        speech = self.utterances.speeches.get(retract.id)
+        speech = self.utterances.speeches.get(message.id)
         if speech is not None:
             speech.erase()
-        for part in self.utterances.parts(retract.id):
+        for part in self.utterances.parts(message.id):
             if part.retracted:
                 continue
             # A `cancelled` tells clients that no text follows, and `retracted` that none is left.
@@ -396,19 +330,26 @@ class Room:
             for caption in part.captions.values():
                 self.captioner.withdraw(caption)
             part.erase()
-            self._publisher.retracted(part, now, Reply(member, retract.ref))
+            self._publisher.retracted(part, now, Reply(member, message.ref))
 
-    def change_settings(self, member: Member, change: Set, now: float) -> None:
+    def get(
+        self, member: Member, message: Get, now: float, langs: tuple[str, ...] | None = None
+    ) -> None:
+        """Send a snapshot of an utterance. Raises `ClientFault` (``not_found``)."""
+        shown = self.snapshots.snapshot(message.id, message.ref, Permissions(langs=langs))
+        member.outbox.send(shown, now)
+
+    def change_settings(self, member: Member, message: Set, now: float) -> None:
         """Change the room's settings, and send everybody the new version."""
         context = self.translation_context
-        context.change(change)
-        if change.speaker is not None:
-            member.speaker = change.speaker or None
-        if change.speaker:
-            context.add_speaker(change.speaker)
-            self._announce(now)
+        context.change(message)
+        if message.speaker is not None:
+            member.speaker = message.speaker or None
+        if message.speaker:
+            context.add_speaker(message.speaker)
+            self._presence.changed(now)
         context.version += 1
-        self._publisher.settings(change, context.version, now, member)
+        self._publisher.settings(message, context.version, now, member)
 
     # --- the process and the clock --------------------------------------------------------------
 
@@ -420,7 +361,7 @@ class Room:
     def degrade(self, how: Degraded, now: float) -> None:
         """Tell everybody that the engine works worse than before, or better."""
         # Those who join later are told only of a state that is not as usual.
-        self.degraded = how if how.engine or how.partials == "off" else None
+        self._degraded = how if how.engine or how.partials == "off" else None
         self.subscribers.tell(Envelope(how), None, now)
 
     def on_timer(self, now: float) -> None:
@@ -435,12 +376,7 @@ class Room:
         deadline = self.attendance.deadline
         if deadline is not None:
             self._timer.at(deadline)
-        if self._announce_at is not None:
-            if self._announce_at <= now:
-                self._announce_at = None
-                self.subscribers.tell(Envelope(self.subscribers.presence()), None, now)
-            else:
-                self._timer.at(self._announce_at)
+        self._presence.on_timer(now)
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -453,44 +389,17 @@ class Room:
                 f"Only its speaker and moderators can {what} it.",
             )
 
-    def _recent(self, most: int) -> list[Utterance]:
-        """Return the last utterances that a newcomer is shown, newest first."""
-        return self.utterances.known_of(self.log.standing(most))
-
     def _abort(self, member: Member, now: float) -> None:
         """Cancel the member's utterances that have not ended."""
         for utterance in self.attendance.unfinished(member):
             self.captioner.cancel(utterance, None, now)
-        member.inflight.clear()
+        member.in_flight.clear()
 
     def _check_empty(self, now: float) -> None:
         """Note since when the room is empty."""
         # First, because a cancelled caption may be the last that an absent member is waited for.
-        self._expire_languages(now, now)
+        self._languages.expire(now, now)
         if self.subscribers.members or self.attendance.away:
             self.empty_since = None
         elif self.empty_since is None:
             self.empty_since = now
-
-    def _expire_languages(self, until: float, now: float) -> None:
-        """Cancel captions in unread languages that linger no later than ``until``."""
-        unread = self.subscribers.expire(until)
-        if unread:
-            lost: dict[Utterance, dict[str, None]] = {}
-            unfinished = ((u, c) for u in self.attendance.unfinished() for c in u.active)
-            for utterance, caption in (*unfinished, *self.captioner.in_progress(unread)):
-                if caption.lang in unread:
-                    lost.setdefault(utterance, {})[caption.lang] = None
-            for utterance, langs in lost.items():
-                self.captioner.cancel(utterance, tuple(langs), now)
-        if (due := self.subscribers.due) is not None:
-            self._timer.at(due)
-
-    def _announce(self, now: float) -> None:
-        """Send ``presence`` to everybody, a little later: many may come at once."""
-        # A member that is alone need not be told so, unless it was told of others.
-        if len(self.subscribers.members) > 1 or self._announced:
-            self._announced = len(self.subscribers.members) > 1
-            if self._announce_at is None:
-                self._announce_at = now + self.limits.presence_s
-                self._timer.at(self._announce_at)

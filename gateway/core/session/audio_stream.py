@@ -311,11 +311,11 @@ class AudioStream:
         if not text:
             # A text that nobody has seen needs no cancel.
             if heard.final and self._rev:
-                self._session.room.request(self._session.member, Cancel(id=id), now)
+                self._session.room.cancel(self._session.member, Cancel(id=id), now)
             return
         self._rev += 1
         try:
-            lang = self._session.spoken(self._tag(heard.lang), text)
+            lang = self._session.spoken.of(text, self._tag(heard.lang))
         except ClientFault as fault:
             # The language of growing text may still change, so it is no fault yet.
             if heard.final:
@@ -331,7 +331,7 @@ class AudioStream:
     def _offer(self, say: Say, now: float) -> None:
         """Say a text in the room. A final one that the room is too busy for is kept."""
         try:
-            self._session.say(say, now)
+            self._session.say(say, now, heard=True)
         except ClientFault as fault:
             # The next revision of a growing text takes its place.
             if not say.final:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
-from gateway.core.replication.replica import AnyRoom
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Envelope
@@ -30,7 +30,7 @@ class LogReader:
 
     __slots__ = ("_defer", "_limits", "member", "room")
 
-    def __init__(self, member: Member, room: AnyRoom, limits: Limits, defer: Defer) -> None:
+    def __init__(self, member: Member, room: AbstractRoom, limits: Limits, defer: Defer) -> None:
         self.member = member
         self.room = room
         self._limits = limits

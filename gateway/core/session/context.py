@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.core.base.model import Model
 from gateway.core.base.validation import Detect, impossible
-from gateway.core.replication.replica import AnyRoom
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.session.audio_stream import SpeechService
 from gateway.core.session.catch_up import Defer
 from gateway.limits import Limits
@@ -37,7 +37,7 @@ class SessionContext(msgspec.Struct, frozen=True):
     def welcome(
         self,
         session: str,
-        room: AnyRoom,
+        room: AbstractRoom,
         seq: int,
         *,
         token: str | None,

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gateway.auth.permissions import Permissions, Quota
+from gateway.core.members.in_flight import InFlight
 from gateway.core.members.member import Member
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import TokenBucket
@@ -80,30 +81,30 @@ class Account:
         self.idle = 0.0
         """Time at which a socket was closed last, in seconds."""
         self._elsewhere = elsewhere
-        self._away: list[set[str]] = []  # in flight, of sockets that are closed
+        self._away: list[InFlight] = []  # of sockets that are closed
         self._bucket: TokenBucket | None = None
         self._minute = 0
         self._begun = 0  # since the last report
 
     @property
-    def inflight(self) -> int:
-        """Utterances that have not ended, also of absent members."""
-        sets = [member.inflight for member in list(self.members)]
-        # A member that came back shares the set of its old socket, which may not be closed yet.
-        return sum(map(len, {id(one): one for one in (*sets, *list(self._away))}.values()))
+    def in_flight(self) -> int:
+        """Utterances that have not ended, with those of absent members."""
+        present = [member.in_flight for member in list(self.members)]
+        # A member that came back shares it with its old socket, which may not be closed yet.
+        return sum(map(len, {*present, *list(self._away)}))
 
     def leave(self, member: Member, now: float) -> None:
         """Remove a closed socket, whose utterances may go on for a while. Idempotent."""
         if member in self.members:
             self.members.discard(member)
             self.idle = now
-            self._away = [lost for lost in (*self._away, member.inflight) if lost]
+            self._away = [lost for lost in (*self._away, member.in_flight) if lost]
 
     def begin(self, quota: Quota, now: float) -> None:
         """Count a new utterance. Raises `ClientFault` (``busy``) over the quota."""
         elsewhere = self._elsewhere()
         most = quota.inflight
-        if most is not None and self.inflight + elsewhere.inflight >= most:
+        if most is not None and self.in_flight + elsewhere.inflight >= most:
             raise ClientFault(
                 ErrorCode.BUSY,
                 f"{most} utterances of this key's tenant have not ended yet.",
@@ -136,7 +137,7 @@ class Account:
         """Return the usage in this gateway, and begin a new count of begun utterances."""
         begun, self._begun = self._begun, 0
         used = 0.0 if self._bucket is None else self._bucket.used(now)
-        return TenantReport(len(self.members), self.inflight, begun, used)
+        return TenantReport(len(self.members), self.in_flight, begun, used)
 
 
 class TenantUsage:
@@ -194,7 +195,7 @@ class TenantUsage:
 
     def report(self, now: float) -> dict[str, TenantReport]:
         """Return the usage in this gateway since the report before, by tenant."""
-        reports = ((tenant, one.report(now)) for tenant, one in self.accounts.items())
+        reports = ((tenant, account.report(now)) for tenant, account in self.accounts.items())
         return {tenant: report for tenant, report in reports if report != UNUSED}
 
     def add_report(self, report: UsageReport, now: float) -> None:
@@ -206,9 +207,9 @@ class TenantUsage:
 
     def elsewhere(self, tenant: str) -> TenantReport:
         """Return the usage of a tenant in all other gateways together."""
-        found = [report[tenant] for _, report in self._reports.values() if tenant in report]
+        usages = [report[tenant] for _, report in self._reports.values() if tenant in report]
         return TenantReport(
-            sum(one.sessions for one in found),
-            sum(one.inflight for one in found),
-            used=max((one.used for one in found), default=0.0),
+            sum(usage.sessions for usage in usages),
+            sum(usage.inflight for usage in usages),
+            used=max((usage.used for usage in usages), default=0.0),
         )

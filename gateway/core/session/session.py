@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,13 +25,13 @@ from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import Member
-from gateway.core.replication.replica import AnyRoom
-from gateway.core.room.room import Request
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.session.audio import SocketAudio
 from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
 from gateway.core.session.quota import Account
+from gateway.core.session.spoken_language import SpokenLanguage
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
@@ -64,43 +64,25 @@ WEIGHT = 4_096
 a context is that long, and to accept one costs as much as that many utterances."""
 
 
+NO_LANGUAGE = (
+    "This socket reads no language yet: connect with ?to=de,fr "
+    'or send {"type":"want","langs":["de","fr"]}.'
+)
+"""Hint in the ``welcome`` of a socket that reads nothing."""
+
+
 class Session:
     """A member of one room, driven by the frames of one socket.
 
     :param lang: tag of the language that the member speaks, several with commas, or `AUTO`
     """
 
-    __slots__ = (
-        "audio",
-        "_bad",
-        "_bucket",
-        "_bye",
-        "_context",
-        "_detected",
-        "_opened",
-        "_released",
-        "account",
-        "attempt",
-        "errors",
-        "frames_in",
-        "permissions",
-        "id",
-        "lang",
-        "member",
-        "outbox",
-        "reader",
-        "renew",
-        "room",
-        "sayings",
-        "state",
-    )
-
     def __init__(
         self,
         id: str,
         request: ConnectRequest,
         *,
-        room: AnyRoom,
+        room: AbstractRoom,
         outbox: Outbox,
         lang: str,
         context: SessionContext,
@@ -119,7 +101,7 @@ class Session:
         """Usage of its tenant, if that is counted."""
         self.attempt = 0
         """Number of the client's attempt to come back that opened the socket."""
-        self.lang = lang
+        self.spoken = SpokenLanguage(lang, context.model, context.detect)
         self.state = SessionState.OPEN
         self.sayings = self.errors = self.frames_in = 0
         self._context = context
@@ -128,7 +110,6 @@ class Session:
         self._bye: Bye | None = None
         self.audio: SocketAudio | None = None  # once the client has asked for it
         self._released = False
-        self._detected = validation.usual(context.model)
         self._opened = now
 
     def __repr__(self) -> str:
@@ -149,33 +130,34 @@ class Session:
         :param since: how far the client has come; it is sent what came after that
         :param token: with which another socket can continue this session
         """
-        hint = None
-        if not langs:
-            hint = (
-                "This socket reads no language yet: connect with ?to=de,fr "
-                'or send {"type":"want","langs":["de","fr"]}.'
-            )
+        try:
+            known, refused = self._readable(langs)
+        except ClientFault as fault:
+            known, refused = (), fault.with_traceback(None)  # it refers to this frame
         # Before the log is read, so that no event falls between the two.
         self.room.join(self.member, now)
-        seq, resumed, recent = self.reader.start(self._known(langs), since)
+        seq, resumed, recent = self.reader.start(known, since)
         may_change = self.member.role is not Role.VIEW
         settings = self.room.translation_context.settings() if may_change else None
         welcome = self._context.welcome(
-            self.id, self.room, seq, token=token, settings=settings, resumed=resumed, hint=hint
+            self.id,
+            self.room,
+            seq,
+            token=token,
+            settings=settings,
+            resumed=resumed,
+            hint=None if langs else NO_LANGUAGE,
         )
         self.outbox.send(welcome, now)
         if self.room.degraded is not None:
             self.outbox.send(self.room.degraded, now)
         for envelope in recent:
             self.outbox.push(envelope, now)
-        refused = None  # it follows the events, so that the client first has all that it may read
-        if langs:
-            try:
-                self._want(Want(langs=langs), now)
-            except ClientFault as fault:
-                refused = fault.with_traceback(None)  # it refers to this frame
+        if known:
+            self.room.want(self.member, Want(langs=known), now)
         self.member.welcomed = True
         self.reader.advance(now)
+        # It follows the events, so that the client first has all that it may read.
         if refused is not None:
             self.report(refused, now)
         return resumed
@@ -222,7 +204,7 @@ class Session:
     def ended(self, now: float) -> None:
         """Close the socket after ``bye`` once nothing is in flight and the member is up to date."""
         leaving = self.state is SessionState.LEAVING
-        if leaving and not self.member.inflight and self.member.catch_up is None:
+        if leaving and not self.member.in_flight and self.member.catch_up is None:
             self.outbox.send(self.stats(now, None if self._bye is None else self._bye.ref), now)
             self.outbox.close(CloseCode.DONE)
 
@@ -272,60 +254,13 @@ class Session:
             return
         self._bad = 0
         try:
-            self.perform(message, now)
+            _ACTIONS[type(message)](self, message, now)
         except ClientFault as fault:
             self.report(fault, now, ref=message.ref, id=getattr(message, "id", None))
 
     def perform(self, message: ClientMessage, now: float) -> None:
-        """Carry out a message, at any rate. Raises `ClientFault`."""
-        # Reading and leaving are still possible, since they change nothing in the room.
-        if self._released and isinstance(message, Say | Want | Set | Edit | Retract):
-            raise ClientFault(
-                ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
-            )
-        match message:
-            case Say():
-                self._say(message, now)
-            case Audio() | AudioChunk():
-                self._listen(message, now)
-            case Cancel():
-                langs = message.langs
-                if langs is not None:
-                    # Unknown tags too, because a client may clean up blindly.
-                    langs = validation.named(langs, self._context.limits.targets)
-                # Of spoken text, one language is stopped and the speech goes on.
-                if self.audio is not None and not langs:
-                    self.audio.cancel(message.id)
-                self._request(replace(message, langs=langs), now)
-            case Want():
-                self._want(message, now)
-            case Set():
-                self._set(message, now)
-            case Edit():
-                self._may_speak("edit")
-                lang = languages.normalise(message.lang)
-                cleaned = validation.cleaned(message, self._context.limits.text)
-                self._request(replace(cleaned, lang=lang), now)
-            case Retract():
-                self._may_speak("retract")
-                self._request(message, now)
-            case Get():
-                self._request(message, now)
-            case Sync():
-                # A client that asks for the whole log again and again reaches its rate.
-                self._bucket.spend(self.reader.sync(message, now))
-            case Auth():
-                self._authenticate(message, now)
-            case AskStats():
-                self.outbox.send(self.stats(now, message.ref), now)
-            case AskHelp():
-                self.outbox.send(Help(types=HELP, ref=message.ref), now)
-            case Bye():  # pragma: no branch: there is no other
-                # The first one is answered, with its `ref`.
-                self._bye = self._bye or message
-                if self.audio is not None:
-                    self.audio.finish()
-                self._leave(self._bye, now)
+        """Do what a message asks for, at any rate. Raises `ClientFault`."""
+        _ACTIONS[type(message)](self, message, now)
 
     @property
     def _leaving(self) -> bool:
@@ -337,37 +272,76 @@ class Session:
         return self.audio is not None and not self.audio.idle
 
     def _leave(self, bye: Bye, now: float) -> None:
+        # The first one is answered, with its `ref`.
+        self._bye = self._bye or bye
+        if self.audio is not None:
+            self.audio.finish()
+        self._leave_if_heard(now)
+
+    def _leave_if_heard(self, now: float) -> None:
         # What was said before `bye` is still recognised; `audio_ended` calls again.
         if not self.hearing:
             self._move(SessionEvent.BYE)
-            self._request(bye, now)
+            self.room.finish_speaking(self.member, now)
             self.ended(now)
 
-    def _request(self, message: Request, now: float) -> None:
-        self.room.request(self.member, message, now, self.permissions.langs)
+    def say(self, message: Say, now: float, *, heard: bool = False) -> None:
+        """Say a text. Raises `ClientFault`.
 
-    def _say(self, say: Say, now: float) -> None:
-        self._may_speak("say")
+        :param heard: whether it was heard in the audio of this socket
+        """
+        self._check_released()
+        self._check_role("say")
         # An utterance that was accepted may be completed; only new ones are refused.
-        if self._leaving and not self.room.knows(self.member, say.id):
+        if self._leaving and not heard and not self.room.knows(self.member, message.id):
             raise closing()
-        self.say(say, now)
-
-    def say(self, say: Say, now: float) -> None:
-        """Say a text of a client, or one that was heard in its audio. Raises `ClientFault`."""
-        if self._released:
-            raise closing()
-        say = validation.cleaned(say, self._context.limits.text)
-        lang = self.spoken(say.lang, say.text)
+        message = validation.cleaned(message, self._context.limits.text)
+        lang = self.spoken.of(message.text, message.lang)
         # A relay names the speaker of each text, everybody else names themselves once.
-        self._request(replace(say, speaker=say.speaker or self.member.speaker, lang=lang), now)
+        speaker = message.speaker or self.member.speaker
+        self.room.say(self.member, replace(message, speaker=speaker, lang=lang), now)
         self.sayings += 1
+
+    def _cancel(self, message: Cancel, now: float) -> None:
+        langs = message.langs
+        if langs is not None:
+            # Unknown tags too, because a client may clean up blindly.
+            langs = validation.named(langs, self._context.limits.targets)
+        # Of spoken text, one language is stopped and the speech goes on.
+        if self.audio is not None and not langs:
+            self.audio.cancel(message.id)
+        self.room.cancel(self.member, replace(message, langs=langs), now)
+
+    def _edit(self, message: Edit, now: float) -> None:
+        self._check_released()
+        self._check_role("edit")
+        lang = languages.normalise(message.lang)
+        message = validation.cleaned(message, self._context.limits.text)
+        self.room.edit(self.member, replace(message, lang=lang), now)
+
+    def _retract(self, message: Retract, now: float) -> None:
+        self._check_released()
+        self._check_role("retract")
+        self.room.retract(self.member, message, now)
+
+    def _get(self, message: Get, now: float) -> None:
+        self.room.get(self.member, message, now, self.permissions.langs)
+
+    def _sync(self, message: Sync, now: float) -> None:
+        # A client that asks for the whole log again and again reaches its rate.
+        self._bucket.spend(self.reader.sync(message, now))
+
+    def _ask_stats(self, message: AskStats, now: float) -> None:
+        self.outbox.send(self.stats(now, message.ref), now)
+
+    def _ask_help(self, message: AskHelp, now: float) -> None:
+        self.outbox.send(Help(types=HELP, ref=message.ref), now)
 
     def _listen(self, message: Audio | AudioChunk, now: float) -> None:
         """Begin or end the audio of this socket, or take a piece of it."""
         if self.audio is None:
             self.audio = SocketAudio(self, self._context.speech, self._context.limits, now)
-        self._may_speak("send audio")
+        self._check_role("send audio")
         if isinstance(message, AudioChunk):
             self._bucket.spend(-1 - len(message.data) // WEIGHT)  # audio has limits of its own
             self.audio.receive(message.data, now)
@@ -376,20 +350,21 @@ class Session:
         elif self._leaving:
             raise closing()
         else:
-            tags = self.lang if message.from_ is None else message.from_
+            tags = self.spoken.stated if message.from_ is None else message.from_
             # A recogniser needs no detector of text for `auto`.
-            self.audio.begin(message, tags if tags == AUTO else self._speakable(tags), now)
+            self.audio.begin(message, tags if tags == AUTO else self.spoken.normalised(tags), now)
 
     def audio_ended(self, now: float) -> None:
         """Go on with `bye`, since everything was heard."""
         if self._bye is not None:
-            self._leave(self._bye, now)
+            self._leave_if_heard(now)
 
     def _want(self, want: Want, now: float) -> None:
+        self._check_released()
         langs, fault = self._readable(want.langs)
         # A request whose languages are all unknown leaves the present ones as they are.
         if fault is None or langs:
-            self.room.want(self.member, langs, want.view, now, most=want.backfill)
+            self.room.want(self.member, replace(want, langs=langs), now)
         if fault is not None:
             try:
                 raise fault
@@ -419,13 +394,6 @@ class Session:
         permissions.check_room(self.room.name)
         permissions.check_languages(self.member.langs)
 
-    def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
-        """Return the languages that can be read; `_want` names the others."""
-        try:
-            return self._readable(langs)[0]
-        except ClientFault:
-            return ()
-
     def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
         """Return the tags that can be read here, normalised, and the fault of the others.
 
@@ -435,11 +403,13 @@ class Session:
         return validation.readable(tags, context.model, context.limits.targets, self.permissions)
 
     def _set(self, change: Set, now: float) -> None:
-        self._may_speak("set")
+        self._check_released()
+        self._check_role("set")
         if change.from_ is not None:
-            self.lang = self._speakable(change.from_)
-            change = replace(change, from_=self.lang)
-        self._request(validation.cleaned(change, self._context.limits.text), now)
+            self.spoken.stated = self.spoken.normalised(change.from_)
+            change = replace(change, from_=self.spoken.stated)
+        change = validation.cleaned(change, self._context.limits.text)
+        self.room.change_settings(self.member, change, now)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -455,7 +425,7 @@ class Session:
             frames_out=self.outbox.frames,
             bytes_out=self.outbox.sent,
             merged=self.outbox.merged,
-            inflight=len(self.member.inflight),
+            inflight=len(self.member.in_flight),
             seconds=round(now - self._opened, 3),
             ref=ref,
         )
@@ -467,26 +437,17 @@ class Session:
 
     # --- checks -----------------------------------------------------------------------------------
 
-    def _may_speak(self, what: str) -> None:
+    def _check_released(self) -> None:
+        # Reading and leaving are still possible, since they change nothing in the room.
+        if self._released:
+            raise ClientFault(
+                ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
+            )
+
+    def _check_role(self, what: str) -> None:
         if self.member.role is Role.VIEW:
             why = f"A socket with role=view only reads; it cannot {what}."
             raise ClientFault(ErrorCode.FORBIDDEN, why, "Connect with role=speak.")
-
-    def _speakable(self, tag: str) -> str:
-        """Return a language that can be spoken, normalised, or `AUTO`. Raises `ClientFault`."""
-        return validation.speakable(tag, self._context.model, self._context.detect)
-
-    def spoken(self, tag: str | None, text: str) -> str:
-        """Return the language of a text, of several ``tag`` names the likeliest."""
-        lang = self.lang if tag is None else self._speakable(tag)
-        if lang != AUTO and "," not in lang:
-            return lang
-        context = self._context
-        found = validation.detected(text, lang, context.detect, self._detected)
-        # One that cannot be translated is not assumed of the next text.
-        if languages.match(found, context.model.sources) is not None:
-            self._detected = found
-        return found
 
     def _move(self, event: SessionEvent) -> None:
         """Change the state. Raises `IllegalTransition`."""
@@ -495,3 +456,22 @@ class Session:
             ids = {"session": self.id, "room": self.room.name}
             log.debug("%s %s -> %s", self.id, self.state.value, state.value, extra=ids)
             self.state = state
+
+
+_ACTIONS: dict[type[ClientMessage], Callable[[Session, Any, float], None]] = {
+    Say: Session.say,
+    Audio: Session._listen,
+    AudioChunk: Session._listen,
+    Cancel: Session._cancel,
+    Want: Session._want,
+    Set: Session._set,
+    Edit: Session._edit,
+    Retract: Session._retract,
+    Get: Session._get,
+    Sync: Session._sync,
+    Auth: Session._authenticate,
+    AskStats: Session._ask_stats,
+    AskHelp: Session._ask_help,
+    Bye: Session._leave,
+}
+"""Methods by the type of message; a message is matched here and nowhere else."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from gateway.core.replication.replica import AnyRoom
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.session.session import Session
 from gateway.errors import CloseCode
@@ -45,7 +45,7 @@ class Drain:
 
     def __init__(
         self,
-        rooms: Callable[[], Mapping[str, AnyRoom]],
+        rooms: Callable[[], Mapping[str, AbstractRoom]],
         sessions: Mapping[str, Session],
         store: Store | None,
         act: Callable[[], None],

@@ -28,7 +28,8 @@ from gateway.core.delivery.outbox import Outbox
 from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.replication.authority import Authority
-from gateway.core.replication.replica import AnyRoom, Replica
+from gateway.core.replication.replica import Replica
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.scheduling.overload import OverloadMonitor
 from gateway.core.scheduling.scheduler import Scheduler
@@ -174,7 +175,7 @@ class Hub:
         """Tell whether the end has begun. No property, because it changes during an ``await``."""
         return self.phase is not HubPhase.OPEN
 
-    def places(self) -> dict[str, AnyRoom]:
+    def places(self) -> dict[str, AbstractRoom]:
         """Return the rooms of all sessions, by name."""
         return {**self.rooms, **self.replicas}  # a replica instead of its authority
 
@@ -331,7 +332,7 @@ class Hub:
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
 
-    def _room(self, name: str | None) -> AnyRoom:
+    def _room(self, name: str | None) -> AbstractRoom:
         if self.fleet is not None and name is not None and not name.startswith(PRIVATE):
             return self.fleet.replica(name)
         room = self.rooms.get(name or "")
@@ -381,8 +382,7 @@ class Hub:
 
     def _wake(self, name: str) -> None:
         del self._alarms[name]
-        room = self.rooms.get(name)
-        if room is not None:  # else it has ended since it set the alarm
+        if (room := self.rooms.get(name)) is not None:  # else it has ended since it set the alarm
             room.on_timer(self.now())
             self.act()
 

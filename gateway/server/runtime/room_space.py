@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.replication.replica import AnyRoom, Replica
+from gateway.core.replication.replica import Replica
+from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
@@ -44,7 +45,7 @@ class RoomSpace:
     def __init__(
         self,
         rooms: Mapping[str, Room],
-        replicas: Mapping[str, AnyRoom],
+        replicas: Mapping[str, AbstractRoom],
         limits: Limits,
         evict: Callable[[Room], None],
     ) -> None:
@@ -59,7 +60,7 @@ class RoomSpace:
     @property
     def bytes(self) -> int:
         """Bytes of durable events and utterances in memory."""
-        return sum(map(_taken, self._all()))
+        return sum(room.bytes for room in self._all())
 
     def watch(self, log: EventLog) -> None:
         """Keep the bound while a log grows."""
@@ -84,16 +85,16 @@ class RoomSpace:
         for empty in self._empty():
             if over <= 0:
                 return
-            over -= _taken(empty)
+            over -= empty.bytes
             self._drop(empty)
         # Somebody is in every room: the longest logs lose their oldest events.
         rooms = self._all()
-        sizes = [(-_taken(room), n) for n, room in enumerate(rooms)]
+        sizes = [(-room.bytes, n) for n, room in enumerate(rooms)]
         heapq.heapify(sizes)
         while over > 0 and sizes:
             room, before = rooms[sizes[0][1]], -sizes[0][0]
             room.shed(min(over, room.log.bytes // 2 + 1))
-            after = _taken(room)
+            after = room.bytes
             over -= before - after
             if after < before:
                 heapq.heapreplace(sizes, (-after, sizes[0][1]))
@@ -107,16 +108,16 @@ class RoomSpace:
             self._looking = True
             asyncio.get_running_loop().call_soon(self.shed)
 
-    def _all(self) -> list[AnyRoom]:
+    def _all(self) -> list[AbstractRoom]:
         return [*self._rooms.values(), *self._replicas.values()]  # a list: threads ask, too
 
-    def _empty(self) -> list[AnyRoom]:
+    def _empty(self) -> list[AbstractRoom]:
         """Return the empty rooms, of which the first is dropped first."""
         # Private rooms go before those with a name, then the one that has been empty longest. The
         # room has not ended: if it is kept somewhere, it can be loaded again.
         shared = {} if self.shared is None else {one.name: one for one in self.shared.idle()}
         own = {name: room for name, room in self._rooms.items() if name not in self._replicas}
-        places: dict[str, AnyRoom] = {**own}
+        places: dict[str, AbstractRoom] = {**own}
         places.update(shared)
         empty = [
             (not name.startswith(PRIVATE), room.empty_since, name)
@@ -125,13 +126,9 @@ class RoomSpace:
         ]
         return [places[name] for *_, name in sorted(empty)]
 
-    def _drop(self, room: AnyRoom) -> None:
+    def _drop(self, room: AbstractRoom) -> None:
         if isinstance(room, Replica):
             assert self.shared is not None, "only shared rooms have replicas"
             self.shared.evict(room)
-        else:
+        elif isinstance(room, Room):  # pragma: no branch: there is no other
             self._evict(room)
-
-
-def _taken(room: AnyRoom) -> int:
-    return room.log.bytes + (room.utterances.bytes if isinstance(room, Room) else 0)

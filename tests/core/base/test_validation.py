@@ -32,11 +32,6 @@ def test_a_text_that_begins_with_a_sign_is_kept_as_it_is() -> None:
         assert validation.clean(text) == text
 
 
-def test_a_speaker_has_english_if_the_model_reads_it_and_else_its_first_language() -> None:
-    assert validation.usual(Profile(name="test", kind="raw", languages=("de", "en"))) == "en"
-    assert validation.usual(Profile(name="test", kind="raw", languages=("de", "fr"))) == "de"
-
-
 def test_a_speaker_may_let_the_language_be_detected_only_where_there_is_a_detector() -> None:
     assert validation.speakable("auto", PROFILE, lambda text, among=(): "en") == "auto"
     assert refused(validation.speakable, "auto", PROFILE, None) is ErrorCode.LANG_UNSUPPORTED
@@ -157,9 +152,3 @@ def test_impossible_pairs_of_very_many_languages_are_not_listed(
     monkeypatch.setattr(validation, "PAIRS", 3)
     model = Profile(name="english", kind="raw", languages=("de", "en", "fr"), pairs="english")
     assert validation.impossible(model) == {}
-
-
-def test_the_usual_language_is_english_or_the_first_one() -> None:
-    assert validation.usual(PROFILE) == "en"
-    assert validation.usual(Profile(name="test", kind="raw", languages=("de", "fr"))) == "de"
-    assert validation.usual(Profile(name="test", kind="raw")) == "en"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.base.model import Model
-from gateway.core.base.translation_context import Pairs
+from gateway.core.base.translation_context import Pairs, TranslationContext
 from gateway.core.captions.captioner import MISSED, Captioner, CaptionSink
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.history.event_log import EventLog
@@ -70,6 +70,7 @@ class Desk:
             "desk",
             model=profile,
             scheduler=self.scheduler,
+            context=TranslationContext(),
             rules=rules,
             utterances=self.past,
             subscribers=self.readers,

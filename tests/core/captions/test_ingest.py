@@ -76,7 +76,7 @@ def test_an_utterance_that_finds_the_queue_full_is_refused_whole() -> None:
     room, peer = meeting("de", "fr", queue=1)
     room.scheduler.capacity = 0
     assert_error(peer.say("one", id="x"), ErrorCode.BUSY)
-    assert not room.room.utterances.by_id and not peer.session.member.inflight
+    assert not room.room.utterances.by_id and not peer.session.member.in_flight.utterances
 
 
 def test_a_revision_that_finds_the_queue_full_leaves_the_one_before() -> None:

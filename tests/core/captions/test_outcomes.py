@@ -54,7 +54,7 @@ class Stage:
         self.speaker.langs = ("de", "fr")
         subscribers.join(self.speaker)
         self.said: Utterance = utterances.begin("u1", "s1", NOW).open
-        self.speaker.inflight.add("u1")
+        self.speaker.in_flight.utterances.add("u1")
         for lang in ("de", "fr"):
             self.said.captions[lang] = Caption("u1", lang, StabilityRules())
 
@@ -131,13 +131,13 @@ def test_a_speaker_is_told_once_when_all_of_an_utterance_has_ended() -> None:
         stage.outcomes.fail(stage.said, stage.said.captions[lang], ErrorCode.TIMEOUT, NOW)
     for _ in range(2):
         stage.outcomes.settle(stage.said, NOW + 1)
-    assert stage.listener.ends == [NOW + 1] and not stage.speaker.inflight
+    assert stage.listener.ends == [NOW + 1] and not stage.speaker.in_flight
 
 
 def test_an_absent_speaker_is_waited_for_until_its_last_utterance_has_ended() -> None:
     stage = Stage()
     absent = Member("s2", Role.SPEAK, Outbox(Codec.JSON, Limits()))
-    absent.inflight.add("u1")
+    absent.in_flight.utterances.add("u1")
     stage.said.author, stage.said.cancelled = "s2", True
     for caption in stage.said.active:
         caption.cancel()

@@ -16,7 +16,7 @@ from tests.support.typed import current
 
 def member(id: str, *inflight: str) -> Member:
     made = Member(id, Role.SPEAK, Outbox(Codec.JSON, Limits()))
-    made.inflight.update(inflight)
+    made.in_flight.utterances.update(inflight)
     return made
 
 

@@ -46,7 +46,7 @@ def behind(cursor: int = 0) -> Member:
 def test_a_new_member_reads_nothing_yet() -> None:
     made = member()
     assert (made.langs, made.view, made.speaker, made.welcomed) == ((), "live", None, False)
-    assert made.inflight == set() and made.catch_up is None
+    assert not made.in_flight and made.catch_up is None
     assert (made.finals, made.failed, made.cancelled) == (0, 0, 0)
 
 

@@ -70,7 +70,7 @@ def test_members_of_a_dead_gateway_are_waited_for() -> None:
     lost.say("good", id="x", final=False)
     (peer,) = room.kill("g2")
     back = room.back(peer, gateway="g3")
-    assert back.session.member.inflight == {"x"}
+    assert back.session.member.in_flight.utterances == {"x"}
 
 
 def test_a_gateway_tells_who_has_left_while_it_was_out_of_step() -> None:
@@ -117,7 +117,7 @@ def test_a_gateway_that_introduces_itself_again_keeps_its_members_and_their_work
     replica.introduce()
     room.act()
     assert members[speaker.session.id] is known
-    assert speaker.session.member.inflight == {"x"}
+    assert speaker.session.member.in_flight.utterances == {"x"}
     assert speaker.session.outbox.closing is None
     assert "source" in names(speaker.say("good day", id="x"))
 
@@ -129,10 +129,10 @@ def test_work_that_ended_while_a_gateway_was_out_of_step_ends_with_its_introduct
     replica = room.gateways["g2"].replica
     replica.greeted = False
     room.finish_all()
-    assert speaker.session.member.inflight == {"x"}
+    assert speaker.session.member.in_flight.utterances == {"x"}
     replica.introduce()
     room.act()
-    assert speaker.session.member.inflight == set()
+    assert speaker.session.member.in_flight.utterances == set()
 
 
 def test_a_reader_in_another_gateway_gets_as_many_finished_captions_as_it_asks_for() -> None:

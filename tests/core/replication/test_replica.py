@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.auth.permissions import Role
+from gateway.core.replication.member_requests import WAITING
 from gateway.core.replication.messages import Asked, decode_inbox
-from gateway.core.replication.replica import MOVED, WAITING
+from gateway.core.replication.replica import MOVED
 from gateway.core.session.quota import Account
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
@@ -160,7 +161,7 @@ def test_requests_wait_while_there_is_no_authority() -> None:
     room.lose_authority()
     assert speaker.say("good", id="x") == []
     assert not speaker.session.room.settled
-    assert speaker.session.member.inflight == {"x"}
+    assert speaker.session.member.in_flight.utterances == {"x"}
     assert only(Stats, speaker.send("bye")) == []
     room.take("g1")
     room.act()
@@ -282,9 +283,9 @@ def test_what_a_tenant_has_in_flight_ends_with_the_socket() -> None:
     account = speaker.session.account = Account()
     account.members.add(speaker.session.member)
     speaker.say("good", id="x", final=False)
-    assert account.inflight == 1
+    assert account.in_flight == 1
     speaker.cut()
-    assert account.inflight == 0
+    assert account.in_flight == 0
 
 
 def test_the_limit_of_utterances_in_flight_holds_at_the_authority() -> None:
@@ -321,7 +322,7 @@ def test_a_member_that_is_away_keeps_its_work_wherever_it_comes_back() -> None:
     speaker.say("good", id="x", final=False)
     speaker.cut()
     back = room.back(speaker, gateway="g3")
-    assert back.session.member.inflight == {"x"}
+    assert back.session.member.in_flight.utterances == {"x"}
     assert one(Source, back.say("good day", id="x")).text == "good day"
 
 

@@ -62,7 +62,7 @@ def test_an_utterance_that_nobody_reads_costs_nothing_and_ends_at_once() -> None
     room, peer = meeting()
     peer.say("hello")
     assert not room.jobs
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_slow_utterance_holds_up_no_other() -> None:
@@ -115,7 +115,7 @@ def test_no_source_text_is_passed_off_as_a_translation() -> None:
     peer = room.enter("de", lang="fr")
     failed = one(Failed, peer.say("bonjour"))
     assert (failed.code, failed.retry) == ("pair_unsupported", False)
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_growing_utterance_in_an_impossible_pair_waits_for_its_end_to_say_so() -> None:
@@ -443,3 +443,10 @@ def test_every_answer_of_a_room_counts_from_when_it_was_sent_if_nobody_takes_it(
         late = room.now + room.limits.outbox_s + 1
         peer.session.receive(frame, late)
         assert peer.session.outbox.closing is CloseCode.TOO_SLOW
+
+
+def test_a_room_takes_the_memory_of_its_log_and_of_its_utterances() -> None:
+    room, peer = meeting("de")
+    before = room.room.bytes
+    peer.say("hello")
+    assert room.room.bytes == room.room.log.bytes + room.room.utterances.bytes > before

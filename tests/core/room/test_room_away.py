@@ -66,10 +66,10 @@ def test_a_member_that_came_back_may_repeat_an_utterance_that_was_not_acknowledg
     assert cancels(room) == []
     assert one(Ack, again.say("we met", id="x", rev=1, final=False)).rev == 1
     assert names(again.say("we met again", id="x", rev=2))[:2] == ["ack", "source"]
-    assert again.session.member.inflight == {"x"}
+    assert again.session.member.in_flight.utterances == {"x"}
     room.finish_all()
     assert one(Final, again.events()).text == "[de] we met again"
-    assert again.session.member.inflight == set()
+    assert again.session.member.in_flight.utterances == set()
     assert one(Ack, again.say("we met again", id="x", rev=2)).rev == 2
     assert names(again.send("retract", id="x")) == ["retracted"]
 
@@ -80,7 +80,7 @@ def test_an_utterance_that_ended_meanwhile_is_not_in_flight_when_its_speaker_ret
     peer.cut()
     room.finish_all()
     again = room.back(peer)
-    assert again.session.member.inflight == set()
+    assert again.session.member.in_flight.utterances == set()
     assert names(again.say("two"))[-2:] == ["ack", "source"]
 
 
@@ -101,7 +101,7 @@ def test_another_speaker_cannot_take_over_what_it_said() -> None:
     other = room.enter("de")
     assert names(other.say("one", id="x", rev=1, final=False)) == ["error"]
     assert names(room.enter(role=Role.MODERATE).send("cancel", id="x"))[-1] == "cancelled"
-    assert room.back(peer).session.member.inflight == set()
+    assert room.back(peer).session.member.in_flight.utterances == set()
 
 
 def test_the_socket_of_before_may_still_be_there() -> None:
@@ -111,7 +111,7 @@ def test_the_socket_of_before_may_still_be_there() -> None:
     again = room.back(peer, 0)
     assert [event.id for event in only(Source, again.events())] == ["x"]
     peer.session.close(room.now)
-    assert again.session.member.inflight == {"x"} and room.aborted == []
+    assert again.session.member.in_flight.utterances == {"x"} and room.aborted == []
     assert list(room.room.subscribers.members) == [peer.session.id]
 
 

@@ -29,7 +29,7 @@ def test_a_cancel_stops_what_runs_and_nothing_comes_after_it() -> None:
     room.feed(job, "lo")
     room.room.captioner.finished(job.id, room.now)
     assert peer.events() == []
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_cancel_of_what_waits_says_so() -> None:
@@ -110,7 +110,7 @@ def test_a_cancel_of_one_language_leaves_the_others_running() -> None:
     assert (cancelled.lang, cancelled.was) == ("de", "running")
     room.finish(room.job("fr"), "bonjour")
     assert one(Final, peer.events()).lang == "fr"
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_cancel_that_names_no_language_is_one_of_the_whole_utterance() -> None:
@@ -155,7 +155,7 @@ def test_an_utterance_is_cancelled_only_by_its_speaker_and_moderators() -> None:
     moderator.events()
     assert_error(other.send("cancel", id="u1"), ErrorCode.FORBIDDEN)
     assert one(Cancelled, moderator.send("cancel", id="u1", langs=["de"], ref="m")).ref == "m"
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_cancel_of_several_languages_tells_of_each() -> None:
@@ -218,7 +218,7 @@ def test_a_caption_that_is_being_made_is_written_by_whoever_corrects_it() -> Non
     assert (final.text, final.by, final.flags) == ("guten Tag", "human", ())
     assert not room.jobs
     assert names(reader.events()) == ["delta", "final"]
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_correction_that_goes_on_from_what_is_shown_takes_nothing_back() -> None:
@@ -335,7 +335,7 @@ def test_an_unfinished_caption_without_a_place_in_the_queue_fails_visibly() -> N
     peer.events()
     events = peer.send("edit", id="x", lang="en", text="bye")
     assert one(Failed, events).code == ErrorCode.BUSY
-    assert "x" not in peer.session.member.inflight
+    assert "x" not in peer.session.member.in_flight.utterances
 
 
 def test_readers_of_the_original_have_the_corrected_one() -> None:

@@ -21,7 +21,7 @@ def test_a_growing_utterance_shows_drafts_and_has_no_source_yet() -> None:
     assert (job.partial, job.priority) == (True, Priority.PARTIAL)
     room.finish(job, "gut")
     assert peer.events() == [Delta(id="x", rev=1, lang="de", draft="gut", n=0)]
-    assert "x" in peer.session.member.inflight
+    assert "x" in peer.session.member.in_flight.utterances
 
 
 def test_readers_learn_the_speaker_before_the_utterance_ends() -> None:
@@ -47,7 +47,7 @@ def test_a_delta_that_continues_stable_text_does_not_repeat_the_speaker() -> Non
 def test_a_growing_utterance_that_nobody_reads_is_still_growing() -> None:
     _, peer = meeting()
     peer.say("good", id="x", final=False)
-    assert "x" in peer.session.member.inflight
+    assert "x" in peer.session.member.in_flight.utterances
 
 
 def test_a_revision_that_extends_the_source_lets_the_running_job_end_first() -> None:

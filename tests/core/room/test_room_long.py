@@ -40,7 +40,7 @@ def test_the_complete_beginning_of_a_long_text_becomes_an_utterance_of_its_own()
         "u1.2": f"[de] {SECOND}",
         "u1.3": f"[de] {THIRD}.",
     }
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_an_acknowledgement_keeps_the_id_and_tells_the_position_of_the_growing_part() -> None:
@@ -69,7 +69,7 @@ def test_a_text_that_comes_at_once_is_cut_as_often_as_it_has_to_be() -> None:
     room, peer = meeting("de", options=SHORT)
     peer.say(f"{FIRST} {SECOND} {THIRD}", id="u1", final=False)
     assert [source.id for source in only(Source, room.log)] == ["u1", "u1.2"]
-    assert sorted(peer.session.member.inflight) == ["u1", "u1.2", "u1.3"]
+    assert sorted(peer.session.member.in_flight.utterances) == ["u1", "u1.2", "u1.3"]
 
 
 def committed(*langs: str) -> tuple[Meeting, Peer]:
@@ -147,7 +147,7 @@ def test_a_last_part_that_turned_out_to_be_nothing_is_cancelled() -> None:
     peer.say(FIRST, id="u1")
     assert [(event.id, event.lang) for event in only(Cancelled, room.log)] == [("u1.2", None)]
     room.finish_all()
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
     peer.events()
     assert_error(peer.say(f"{FIRST} It", id="u1"), ErrorCode.STALE)
 
@@ -164,7 +164,7 @@ def test_recognition_may_take_back_all_of_the_part_that_grows() -> None:
 def test_parts_are_no_more_utterances_in_flight_than_one() -> None:
     room, peer = meeting("de", options=SHORT, inflight=2)
     monologue(peer)
-    assert len(peer.session.member.inflight) == 3
+    assert len(peer.session.member.in_flight.utterances) == 3
     assert names(peer.say(f"{FIRST} {SECOND} {THIRD}.", id="u1")) == ["ack", "source"]
     assert_error(peer.say("another"), ErrorCode.BUSY)
 

@@ -188,7 +188,7 @@ def test_a_final_that_contradicts_stable_text_is_made_again_with_it_as_its_prefi
     events = peer.events()
     assert not any(delta.reset for delta in only(Delta, events))
     assert one(Final, events).text == "eins zwei drei vier"
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_a_final_that_ends_before_the_committed_text_is_made_again() -> None:

@@ -9,7 +9,7 @@ from gateway.core.recognition.stream import Decisions, Heard
 from gateway.errors import ErrorCode
 from gateway.job import Recognised
 from gateway.protocol.audio import AudioState, HeardSpeech
-from gateway.protocol.messages import Cancelled, Final, Source
+from gateway.protocol.messages import Cancel, Cancelled, Final, Source
 from gateway.protocol.notices import Error
 from tests.core.session.test_session_audio import HALF, codes
 from tests.support.heard import HandService, speaking
@@ -171,7 +171,7 @@ def test_an_utterance_that_somebody_has_cancelled_is_heard_no_further() -> None:
     worker.speak(1.0)
     worker.answer("not this")
     id = one(HeardSpeech, peer.events()).id
-    room.room.cancel(peer.session.member, id, None, None, room.now)
+    room.room.cancel(peer.session.member, Cancel(id=id), room.now)
     worker.hush()
     while worker.job is not None:
         worker.answer("not this one")

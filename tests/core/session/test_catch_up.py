@@ -12,7 +12,7 @@ from gateway.core.session.catch_up import PAGE_BYTES, LogReader
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import ServerMessage, Sync
+from gateway.protocol.messages import ServerMessage, Sync, Want
 from gateway.protocol.notices import Tick
 from tests.support.meeting import meeting, names, read
 
@@ -30,7 +30,7 @@ class Behind:
         self.deferred: list[LogReader] = []
         self.member = Member("late", Role.VIEW, Outbox(Codec.JSON, self.meeting.limits))
         self.room.join(self.member, self.meeting.now)
-        self.room.want(self.member, ("de",), None, self.meeting.now)
+        self.room.want(self.member, Want(langs=("de",)), self.meeting.now)
         append = self.deferred.append
         self.reader = LogReader(self.member, self.room, self.meeting.limits, append)
 

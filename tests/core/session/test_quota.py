@@ -25,7 +25,7 @@ from tests.support.meeting import NOW, Meeting, assert_error
 
 def member(*inflight: str) -> Member:
     made = Member("m", Role.SPEAK, Outbox(Codec.JSON, Limits()))
-    made.inflight.update(inflight)
+    made.in_flight.utterances.update(inflight)
     return made
 
 
@@ -70,7 +70,7 @@ def test_utterances_in_flight_are_counted_over_all_sockets_of_a_tenant() -> None
     ledger = TenantUsage()
     account = ledger.enter(member("a", "b"), permissions())
     assert account is ledger.enter(member("c"), permissions()) is not None
-    assert account is not None and account.inflight == 3
+    assert account is not None and account.in_flight == 3
     account.begin(Quota(inflight=4), NOW)
     assert "3 utterances" in str(refused(account, inflight=3))
 
@@ -80,17 +80,17 @@ def test_utterances_of_a_lost_socket_count_and_only_once() -> None:
     account = ledger.enter(lost, permissions())
     assert account is not None
     account.leave(lost, NOW)
-    assert account.inflight == 2
-    back.inflight = lost.inflight  # as `Room.join` does
+    assert account.in_flight == 2
+    back.in_flight = lost.in_flight  # as `Room.join` does
     ledger.enter(back, permissions())
-    assert account.inflight == 2
+    assert account.in_flight == 2
     taken = member()  # its old socket is not closed yet
-    taken.inflight = lost.inflight
+    taken.in_flight = lost.in_flight
     ledger.enter(taken, permissions())
-    assert account.inflight == 2
+    assert account.in_flight == 2
     account.leave(taken, NOW)
-    back.inflight.clear()
-    assert account.inflight == 0
+    back.in_flight.clear()
+    assert account.in_flight == 0
     account.leave(back, NOW)
     assert account._away == []
 

@@ -11,14 +11,23 @@ from gateway.auth.permissions import Role
 from gateway.core.base.validation import Detect, clean, usual
 from gateway.engines.profiles import Profile
 from gateway.engines.profiles.profile import TemplateBlock
-from gateway.errors import ErrorCode
+from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.fields import RoomSettings
 from gateway.protocol.help import HELP
-from gateway.protocol.messages import Edited, Final, Settings, Snapshot, Source, Welcome
+from gateway.protocol.messages import (
+    Edited,
+    Final,
+    Retract,
+    Say,
+    Settings,
+    Snapshot,
+    Source,
+    Welcome,
+)
 from gateway.protocol.notices import Degraded, Error, Help, Stats, Tick
-from tests.support.meeting import NOW, Meeting, assert_error, client, names, one, only
+from tests.support.meeting import NOW, Meeting, assert_error, client, meeting, names, one, only
 
 # --- the beginning --------------------------------------------------------------------------------
 
@@ -380,13 +389,16 @@ def test_settings_are_told_as_they_were_understood() -> None:
     assert settings.context == "a stand-up"
     assert settings.glossary == {"caf\u00e9": "Kaffee"}
     assert settings.speaker == "Ada"
-    assert peer.session.lang == "de-AT"
+    assert peer.session.spoken.stated == "de-AT"
 
 
 def test_a_set_that_is_refused_changes_nothing() -> None:
     peer = client()
     assert_error(peer.send("set", **{"from": "tlh"}, context="x"), ErrorCode.LANG_UNSUPPORTED)
-    assert (peer.session.lang, peer.meeting.room.captioner.translation_context.topic) == ("en", "")
+    assert (peer.session.spoken.stated, peer.meeting.room.captioner.translation_context.topic) == (
+        "en",
+        "",
+    )
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -457,3 +469,11 @@ def test_a_person_without_a_client_types_lines_and_reads_captions() -> None:
         "! The text is empty. Say at least one word.",
         "[de] [de] good morning",
     ]
+
+
+def test_a_message_of_the_gateway_itself_has_no_rate_and_raises_its_fault() -> None:
+    room, peer = meeting("de", rate=1.0, burst=1)
+    for n in range(3):
+        peer.session.perform(Say(text=f"text {n}"), room.now)
+    with pytest.raises(ClientFault):
+        peer.session.perform(Retract(id="nothing"), room.now)

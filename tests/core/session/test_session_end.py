@@ -306,7 +306,7 @@ def test_a_closed_socket_aborts_its_work_and_hears_nothing_more() -> None:
     assert len(peer.meeting.aborted) == 1
     assert peer.frame("hello") == []
     assert peer.session.state is SessionState.CLOSED
-    assert not peer.session.member.inflight
+    assert not peer.session.member.in_flight.utterances
 
 
 def test_what_waits_for_a_closed_socket_is_dropped() -> None:

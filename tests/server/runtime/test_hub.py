@@ -220,7 +220,7 @@ async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> 
     hub.close(lost)
     await hub.forget("r")
     hub.receive(stays, "hello")
-    assert (stays.errors, len(stays.member.inflight)) == (0, 1)
+    assert (stays.errors, len(stays.member.in_flight.utterances)) == (0, 1)
     engine.release()
     await hub.forget("other")
 

@@ -1,0 +1,13 @@
+"""The utterances of a session in flight."""
+
+from gateway.core.members.in_flight import InFlight
+
+
+def test_a_request_without_an_answer_counts_like_an_utterance() -> None:
+    work = InFlight("s1")
+    assert not work and repr(work) == "<InFlight of s1: 0 and 0 pending>"
+    work.utterances.add("u1")
+    work.pending = 2
+    assert len(work) == 3
+    work.clear()
+    assert not work and work.utterances == set()
