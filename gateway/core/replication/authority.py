@@ -124,7 +124,7 @@ class Feed:
         self._emit(Replaced(self._next(), member.gateway, member.id))
 
     def answered(self, member: RemoteMember) -> None:
-        """Report how far a member's requests were answered, and what it has in flight."""
+        """Report how far a member's requests were answered, and its utterances in flight."""
         in_flight = tuple(sorted(member.in_flight.utterances))
         self._emit(Answered(self._next(), member.id, member.asked, in_flight))
 
@@ -365,7 +365,7 @@ class Authority(Room):
     def _carry_out(
         self, member: Member, request: Request, now: float, langs: tuple[str, ...] | None
     ) -> None:
-        """Do what a member of another gateway asks for. Raises `ClientFault`."""
+        """Carry out a request of a member of another gateway. Raises `ClientFault`."""
         match request:
             case Say():
                 self.say(member, request, now)

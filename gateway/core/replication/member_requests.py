@@ -63,7 +63,7 @@ class MemberRequests:
         self._count()
 
     def may_be_lost(self, *, same: bool) -> bool:
-        """Tell whether an authority that greets may know nothing of what was asked.
+        """Tell whether an authority that greets may not know the requests.
 
         :param same: whether it is the one that was asked
         """

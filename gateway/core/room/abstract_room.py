@@ -42,7 +42,7 @@ class AbstractRoom(ABC):
     @property
     @abstractmethod
     def degraded(self) -> Degraded | None:
-        """State of the service for those who join now; None if it works as usual."""
+        """State of the service for people who join now; None if it works as usual."""
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class AbstractRoom(ABC):
 
     @abstractmethod
     def join(self, member: Member, now: float) -> None:
-        """Send the member from now on what its languages and view ask for."""
+        """Add a member, which is sent the events that its languages and view ask for."""
 
     @abstractmethod
     def leave(self, member: Member, now: float) -> None:
@@ -74,7 +74,7 @@ class AbstractRoom(ABC):
 
     @abstractmethod
     def want(self, member: Member, message: Want, now: float) -> None:
-        """Change what a member reads. It is shown what it has not seen of the new languages."""
+        """Change the languages and the view of a member. It is shown what it has not seen of the new languages."""
 
     @abstractmethod
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:

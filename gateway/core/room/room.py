@@ -60,7 +60,7 @@ from gateway.text import languages
 
 
 class Room(AbstractRoom):
-    """The state of one meeting, and its rules; see `AbstractRoom` for what members ask of it.
+    """The state of one meeting, and its rules; see `AbstractRoom` for the requests.
 
     :param log: an empty log, or that of an earlier process
     :param model: the languages that can be translated
@@ -177,7 +177,7 @@ class Room(AbstractRoom):
 
     @property
     def degraded(self) -> Degraded | None:
-        """State of the engine for those who join now; None if it works as usual."""
+        """State of the engine for people who join now; None if it works as usual."""
         return self._degraded
 
     @property
@@ -216,7 +216,7 @@ class Room(AbstractRoom):
                 self.captioner.cancel(utterance, None, now)
 
     def want(self, member: Member, message: Want, now: float) -> None:
-        """Change what the member reads, see `WantedLanguages.change`."""
+        """Change the languages and the view of a member, see `WantedLanguages.change`."""
         self._languages.change(member, message, now)
         self._languages.expire(now, now)
         self._presence.changed(now)

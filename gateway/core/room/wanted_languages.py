@@ -52,7 +52,7 @@ class WantedLanguages:
         self._interrupted = restore.interrupted(log, utterances.by_id.values(), patience)
 
     def change(self, member: Member, message: Want, now: float) -> None:
-        """Change what a member reads.
+        """Change the languages and the view of a member.
 
         Utterances in flight are captioned in the new languages too. If that is done already, the
         member is sent what it missed. It is shown finished captions that it has not seen, and

@@ -88,7 +88,7 @@ class Account:
 
     @property
     def in_flight(self) -> int:
-        """Utterances that have not ended, with those of absent members."""
+        """Utterances that have not ended, also of absent members."""
         present = [member.in_flight for member in list(self.members)]
         # A member that came back shares it with its old socket, which may not be closed yet.
         return sum(map(len, {*present, *list(self._away)}))

@@ -259,7 +259,7 @@ class Session:
             self.report(fault, now, ref=message.ref, id=getattr(message, "id", None))
 
     def perform(self, message: ClientMessage, now: float) -> None:
-        """Do what a message asks for, at any rate. Raises `ClientFault`."""
+        """Carry out a message, at any rate. Raises `ClientFault`."""
         _ACTIONS[type(message)](self, message, now)
 
     @property
