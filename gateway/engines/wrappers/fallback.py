@@ -13,10 +13,8 @@ back what the other has committed.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -33,7 +31,6 @@ from gateway.engines.base.engine import (
     refuse,
 )
 from gateway.engines.base.service import Health, S, ServiceWrapper
-from gateway.engines.wrappers.supervised import backoff
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.text import languages
@@ -44,26 +41,14 @@ logger = logging.getLogger(__name__)
 class Fallback(ServiceWrapper[S]):
     """Two services of one kind, with the name of ``primary``. A subclass passes the jobs on.
 
-    `start` returns when one of the two is ready, and goes on trying to start the other one. The
-    builder has `update_substitute` called when the health of either changes; without that, a change
-    is noticed at the next job.
-
-    :param sleep: waits the given seconds; tests replace it
-    :param chance: returns a random number from 0 to 1; tests replace it
+    `start` returns when one of the two is ready. Both are supervised, and go on trying to start by
+    themselves. The builder has `update_substitute` called when the health of either changes;
+    without that, a change is noticed at the next job.
     """
 
-    def __init__(
-        self,
-        primary: S,
-        secondary: S,
-        *,
-        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, primary: S, secondary: S) -> None:
         self.primary = primary
         self.secondary = secondary
-        self.sleep = sleep
-        self.chance = chance
         self.changed: Callable[[], None] = lambda: None
         """Called when `substitute` has changed."""
         self.takeovers = 0
@@ -111,25 +96,13 @@ class Fallback(ServiceWrapper[S]):
             self.changed()
 
     async def start(self) -> None:
-        for engine in (self.primary, self.secondary):
-            task = asyncio.create_task(self._start_engine(engine), name=f"start {engine.name}")
+        for service in (self.primary, self.secondary):
+            task = asyncio.create_task(service.start(), name=f"start {service.name}")
+            task.add_done_callback(lambda _: self.update_substitute())
             self._starting.append(task)
         waiting = set(self._starting)
         while waiting and self.health is not Health.READY:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-
-    async def _start_engine(self, engine: S) -> None:
-        """Start one of the two engines, with as many tries as it takes."""
-        for tries in itertools.count():
-            try:
-                await engine.start()
-                break
-            except EngineFault as fault:  # an expected fault, whose message says what to do
-                logger.warning("engine %s: %s Trying again.", engine.name, fault)
-            except Exception:
-                logger.exception("engine %s could not be started; trying again", engine.name)
-            await self.sleep(self.chance() * backoff(tries))
-        self.update_substitute()
 
     async def aclose(self) -> None:
         self._closed = True
@@ -146,8 +119,8 @@ class Fallback(ServiceWrapper[S]):
 class FallbackEngine(Fallback[Engine], PushEngine):
     """An `Engine` around ``primary`` and ``secondary``, with the primary's name and profile."""
 
-    def __init__(self, primary: Engine, secondary: Engine, **options: Any) -> None:
-        super().__init__(primary, secondary, **options)
+    def __init__(self, primary: Engine, secondary: Engine) -> None:
+        super().__init__(primary, secondary)
         self._open_sinks: dict[str, FallbackSink] = {}
 
     @property

@@ -164,12 +164,7 @@ class Supervision(ServiceWrapper[S]):
         Raises the `EngineFault` of its start, unless ``insist`` is set: then the start is tried
         again in the background.
         """
-        try:
-            await self._load(self.engine)
-        except EngineFault as fault:
-            if not self.insist:
-                raise
-            logger.warning("engine %s: %s Trying again.", self.name, fault)
+        await self._attempt(lambda: self.engine, insist=self.insist)
         supervising = keep_running("the supervisor of an engine", self._supervise)
         self._task = asyncio.create_task(supervising, name="supervisor")
 
@@ -247,17 +242,30 @@ class Supervision(ServiceWrapper[S]):
                 await self._close(self.engine)  # this ends the jobs that still wait for it
             await self.sleep(self.chance() * backoff(self._tries, self.max_backoff))
             self._tries += 1
-            try:
-                await self._load(self.build(), probed=True)
-            except EngineFault as fault:
-                logger.warning("engine %s: %s Trying again.", self.name, fault)
-            except Exception:
-                logger.exception("engine %s could not be built; trying again", self.name)
-            else:
+            if await self._attempt(self.build, probed=True):
                 self.restarts += 1
                 logger.info("engine %s is ready again", self.name)
 
-    async def _load(self, engine: S, *, probed: bool = False) -> None:
+    async def _attempt(
+        self, build: Callable[[], S], *, probed: bool = False, insist: bool = True
+    ) -> bool:
+        """Try to load an engine, and return whether it is ready.
+
+        :param insist: log a failure, which is followed by another attempt; else raise it
+        """
+        try:
+            await self._load(build(), probed=probed)
+        except Exception as exc:
+            if not insist:
+                raise
+            known = isinstance(exc, EngineFault)
+            level, why = (logging.WARNING, exc) if known else (logging.ERROR, "It is broken.")
+            tried = "engine %s: %s Trying again."
+            logger.log(level, tried, self.name, why, exc_info=None if known else exc)
+            return False
+        return True
+
+    async def _load(self, engine: S, *, probed: bool) -> None:
         """Start an engine and make it the current one.
 
         Until then the engine before it stays current, because it knows the name and profile of the

@@ -74,11 +74,14 @@ async def test_the_secondary_translates_until_the_primary_is_loaded() -> None:
 
 
 async def test_a_primary_that_cannot_be_started_is_retried_for_ever() -> None:
-    time, first = Time(), Broken()
-    engine = FallbackEngine(first, Second(), sleep=time.sleep, chance=lambda: 1.0)
+    time, broken = Time(), Broken()
+    first = Supervisor(
+        lambda: broken, insist=True, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0
+    )
+    engine = FallbackEngine(first, Second())
     await engine.start()
     await settle()
-    first.error = RuntimeError("a bug")
+    broken.error = RuntimeError("a bug")
     await time.pass_(1)
     assert engine.substitute == "second"
     await time.pass_(2)
