@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks.blocking_client import BlockingClient
 from benchmarks.soak.child import Child
 from benchmarks.speech import material
-from gateway.cli.console.args import count
+from gateway.cli.flags import count
 from gateway.job import SAMPLE_RATE
 
 FLAGS = (

@@ -26,7 +26,7 @@ from benchmarks.journey import texts
 from benchmarks.journey.plan import ARCHITECTURES, Plan, invented
 from caption_tools.console import columns
 from caption_tools.report import text
-from gateway.cli.console import args as flags
+from gateway.cli import flags
 from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.registry import EMBEDDED
 from gateway.settings.catalogue import SettingsError

@@ -18,7 +18,7 @@ import msgspec
 from benchmarks import command
 from benchmarks.soak import report
 from benchmarks.soak.run import Plan, Soak
-from gateway.cli.console.args import count, positive, seconds, share
+from gateway.cli.flags import count, positive, seconds, share
 
 TEXT = "Load a gateway of its own, break what can break, and count."
 

@@ -38,7 +38,7 @@ from benchmarks.soak.proxy import NONE, End, Proxy, Wire
 from benchmarks.soak.proxy import Faults as Network
 from benchmarks.soak.report import first_traceback
 from benchmarks.soak.user import Tally, VirtualUser
-from gateway.cli.console.args import count, positive
+from gateway.cli.flags import count, positive
 
 GATEWAYS = 3
 LANGS = ("de", "fr")

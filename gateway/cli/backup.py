@@ -11,8 +11,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from gateway.cli.console.args import check_outputs
-from gateway.cli.console.settings_flags import add_settings, loaded
+from gateway.cli.flags import add_settings, check_outputs, loaded
 from gateway.settings.catalogue import SettingsError
 from gateway.storage.base import StoreFault
 from gateway.storage.sqlite import store

@@ -10,9 +10,17 @@ import asyncio
 import sys
 from contextlib import aclosing
 
-from gateway.cli.console.args import add_languages, add_url
-from gateway.cli.console.output import NEEDS_KEY, accepted, api_key, complain, first_fault
-from gateway.cli.console.terminal import Screen, head, lines
+from gateway.cli.flags import add_languages, add_url
+from gateway.cli.terminal import (
+    NEEDS_KEY,
+    Screen,
+    accepted,
+    api_key,
+    complain,
+    first_fault,
+    head,
+    lines,
+)
 from gateway.client import Captions, Client, Disconnected, Refused, connect
 from gateway.protocol.messages import (
     Edited,

@@ -26,7 +26,7 @@ from cryptography import x509
 from msgspec.structs import replace
 
 from gateway import __version__
-from gateway.cli.console.settings_flags import add_settings, engine_of, load_flags
+from gateway.cli.flags import add_settings, engine_of, load_flags
 from gateway.engines import registry
 from gateway.engines.base.engine import Engine
 from gateway.errors import GatewayError

@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.auth import api_keys
 from gateway.auth.permissions import Role
-from gateway.cli.console.args import check_outputs, count, positive, rooms, tags
+from gateway.cli.flags import check_outputs, count, positive, rooms, tags
 from gateway.settings.catalogue import SettingsError
 
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gateway.cli.console.args import add_url, tags
-from gateway.cli.console.output import NEEDS_KEY, api_key, complain, first_fault, note
-from gateway.cli.console.terminal import Screen
+from gateway.cli.flags import add_url, tags
+from gateway.cli.terminal import NEEDS_KEY, Screen, api_key, complain, first_fault, note
 from gateway.client import Captions, Client, Refused, connect
 from gateway.core.history.event_log import LogEntry
 from gateway.protocol.audio import AudioState, HeardSpeech

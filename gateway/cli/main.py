@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from gateway import __version__
-from gateway.cli.console.output import complain
-from gateway.cli.console.settings_flags import add_settings, engine_of, loaded
+from gateway.cli.flags import add_settings, engine_of, loaded
+from gateway.cli.terminal import complain
 from gateway.client import NotTranslated, Refused
 from gateway.errors import GatewayError
 from gateway.server.process.logs import set_up_logs

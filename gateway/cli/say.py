@@ -12,10 +12,8 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from gateway.cli.console.args import add_languages
-from gateway.cli.console.output import NEEDS_KEY, api_key, complain
-from gateway.cli.console.settings_flags import add_settings, loaded
-from gateway.cli.console.terminal import Screen
+from gateway.cli.flags import add_languages, add_settings, loaded
+from gateway.cli.terminal import NEEDS_KEY, Screen, api_key, complain
 from gateway.client import Captions, NotTranslated, Refused, connect
 from gateway.core.base.faults import no_source, other_language
 from gateway.core.base.model import Model

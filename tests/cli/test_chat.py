@@ -16,8 +16,8 @@ import pytest
 
 from gateway.cli import chat
 from gateway.cli import main as cli
-from gateway.cli.console.terminal import Screen
 from gateway.cli.main import main
+from gateway.cli.terminal import Screen
 from gateway.client import ConnectionLost, connect
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import listen
-from gateway.cli.console.terminal import Screen
+from gateway.cli.terminal import Screen
 from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, AudioState, HeardSpeech
 from gateway.protocol.messages import Failed

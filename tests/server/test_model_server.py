@@ -64,7 +64,7 @@ async def test_captions_switch_to_the_fallback_and_back_and_readers_are_told(ill
     time = Time()
     with Server(default=ill) as server:
         first = supervised(server, time)
-        engine = FallbackEngine(first, ScriptedEngine(), sleep=time.sleep)
+        engine = FallbackEngine(first, ScriptedEngine())
         first.changed = engine.update_substitute
         async with (
             ready(engine, first) as live,

@@ -1,6 +1,6 @@
 """Types of arguments, and files, that several of the tools share.
 
-Owns: parsing and checks beside those of `gateway.cli.console`. Must not know: commands.
+Owns: parsing and checks beside those of `gateway.cli.flags`. Must not know: commands.
 """
 
 from __future__ import annotations

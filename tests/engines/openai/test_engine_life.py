@@ -80,7 +80,7 @@ async def with_fallback(work: Work) -> None:
     time, told = Time(), []
     with Server() as server:
         first = supervised(server, time)
-        engine = FallbackEngine(first, Second(), sleep=time.sleep)
+        engine = FallbackEngine(first, Second())
         first.changed = engine.update_substitute
         engine.changed = lambda: told.append(engine.substitute)
         await engine.start()

@@ -15,7 +15,7 @@ from caption_tools.replay.analysis.measure import ReaderRecord, figures
 from caption_tools.replay.analysis.screen import ScreenRecorder
 from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from caption_tools.replay.play import Player, load, work
-from gateway.cli.console.terminal import Screen
+from gateway.cli.terminal import Screen
 from gateway.client import ConnectionLost, Refused
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault

@@ -12,7 +12,7 @@ import pytest
 from caption_tools.replay.meeting import script
 from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from caption_tools.replay.record import Recorder, record
-from gateway.cli.console.terminal import Screen
+from gateway.cli.terminal import Screen
 from gateway.client import connect
 from gateway.engines.scripted import ScriptedEngine
 from gateway.protocol.messages import (

@@ -28,8 +28,7 @@ from caption_tools.loadtest.socket import Socket, tls
 from caption_tools.replay.meeting.recogniser import RecogniserRandom
 from caption_tools.report import text
 from caption_tools.report.stats import Histogram
-from gateway.cli.console.output import first_fault
-from gateway.cli.console.terminal import readable
+from gateway.cli.terminal import first_fault, readable
 from gateway.client.transport import address
 from gateway.protocol.codec import Codec
 

@@ -20,9 +20,8 @@ from caption_tools.loadtest.model.plan import KINDS, SHARES, Goal, Plan, Wire
 from caption_tools.loadtest.run import LoadRun, perform
 from caption_tools.report import text
 from caption_tools.report.schedule import Arrivals
-from gateway.cli.console.args import check_outputs, count, number, positive, seconds, share, tags
-from gateway.cli.console.output import NEEDS_KEY, api_key
-from gateway.cli.console.terminal import Screen
+from gateway.cli.flags import check_outputs, count, number, positive, seconds, share, tags
+from gateway.cli.terminal import NEEDS_KEY, Screen, api_key
 from gateway.protocol.messages import View
 from gateway.text import languages
 

@@ -25,7 +25,7 @@ from caption_tools.loadtest.model.report import LoadReport
 from caption_tools.loadtest.model.tally import LoadTally
 from caption_tools.loadtest.scrape import Scraper
 from caption_tools.report.stats import Histogram
-from gateway.cli.console.terminal import Screen, readable
+from gateway.cli.terminal import Screen, readable
 from gateway.client.transport import Route
 
 T = TypeVar("T")

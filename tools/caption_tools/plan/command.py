@@ -24,7 +24,7 @@ from caption_tools.plan.model.load import MeetingLoad, SourceText, caption_work,
 from caption_tools.plan.model.simulation import SimulationReport
 from caption_tools.report import table, text
 from caption_tools.tune.model.steps import TuneReport
-from gateway.cli.console.args import check_outputs, count, number, positive, share
+from gateway.cli.flags import check_outputs, count, number, positive, share
 
 BYTES = 64 * 1024 * 1024  # largest report in bytes
 _SHARE = re.compile(r"(?:([1-9]\d*):)?(.+)")

@@ -16,9 +16,8 @@ from caption_tools.replay import play, report
 from caption_tools.replay.analysis import plot
 from caption_tools.replay.meeting import script
 from caption_tools.replay.play import Player
-from gateway.cli.console.args import add_url, check_outputs, count, positive, tags
-from gateway.cli.console.output import api_key, complain, note
-from gateway.cli.console.terminal import Screen
+from gateway.cli.flags import add_url, check_outputs, count, positive, tags
+from gateway.cli.terminal import Screen, api_key, complain, note
 from gateway.settings.catalogue import SettingsError
 from gateway.text import languages
 

@@ -27,8 +27,7 @@ from caption_tools.replay.analysis.measure import ReaderRecord, joined
 from caption_tools.replay.analysis.screen import ScreenRecorder
 from caption_tools.replay.meeting import script
 from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtterance
-from gateway.cli.console.output import accepted, first_fault
-from gateway.cli.console.terminal import Screen
+from gateway.cli.terminal import Screen, accepted, first_fault
 from gateway.client import Client, NotTranslated, Refused, connect
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
 from gateway.text import languages, units

@@ -21,9 +21,8 @@ import msgspec
 from caption_tools.replay.analysis.screen import ScreenRecorder
 from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from caption_tools.replay.play import offered
-from gateway.cli.console.args import add_url, tags
-from gateway.cli.console.output import api_key
-from gateway.cli.console.terminal import Screen
+from gateway.cli.flags import add_url, tags
+from gateway.cli.terminal import Screen, api_key
 from gateway.client import connect
 from gateway.protocol.messages import Cancelled, Edited, Retracted, ServerMessage, Source
 from gateway.text import languages

@@ -11,8 +11,8 @@ import sys
 
 from caption_tools.top.poll import Poller
 from caption_tools.top.screen import TopScreen
-from gateway.cli.console.args import URL, positive
-from gateway.cli.console.output import api_key
+from gateway.cli.flags import URL, positive
+from gateway.cli.terminal import api_key
 from gateway.settings.catalogue import KEY
 
 

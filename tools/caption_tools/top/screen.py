@@ -23,7 +23,7 @@ from rich.text import Text
 from caption_tools.top.model.figures import DOWN
 from caption_tools.top.model.table import COLUMNS, table
 from caption_tools.top.poll import WINDOW_S, Poller
-from gateway.cli.console.terminal import printable, readable, width
+from gateway.cli.terminal import printable, readable, width
 
 ONCE_S = 1.0  # seconds between the two readings of a single frame. Rates need two
 PIPE = 200  # columns of a frame that is written to a pipe or a file: all columns of the table

@@ -28,9 +28,18 @@ from caption_tools.tune.model import load as loads
 from caption_tools.tune.model import steps
 from caption_tools.tune.model.load import Load
 from caption_tools.tune.sweep import Sweep, searches
-from gateway.cli.console.args import URL, check_outputs, count, positive, ranged, tags
-from gateway.cli.console.output import api_key, note
-from gateway.cli.console.settings_flags import add_settings, engine_of, loaded
+from gateway.cli.flags import (
+    URL,
+    add_settings,
+    check_outputs,
+    count,
+    engine_of,
+    loaded,
+    positive,
+    ranged,
+    tags,
+)
+from gateway.cli.terminal import api_key, note
 from gateway.core.base.model import Model
 from gateway.engines.wrappers.routed import EngineRoute
 from gateway.errors import EngineFault

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway.cli.console.terminal import Screen, head, tail, width
+from gateway.cli.terminal import Screen, head, tail, width
 
 
 class Terminal(io.StringIO):

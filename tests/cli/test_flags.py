@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from gateway.cli.console import args
+from gateway.cli import flags as args
 
 
 def test_lists_are_separated_by_commas() -> None:

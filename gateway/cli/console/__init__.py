@@ -1,1 +1,0 @@
-"""The terminal: types of arguments, and a screen of growing lines."""
