@@ -186,7 +186,7 @@ class Replica(AbstractRoom):
         self.leave(member, now, lost=True)
 
     def want(self, member: Member, message: Want, now: float) -> None:
-        """Change the languages and the view of a member. The authority shows it what was said before."""
+        """Change the languages and the view of a member; the authority shows it the past."""
         langs, view = message.langs, message.view
         other_view = view is not None and view != member.view
         shown = [tag for tag in langs if other_view or tag not in member.langs]

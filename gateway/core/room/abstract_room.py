@@ -74,7 +74,7 @@ class AbstractRoom(ABC):
 
     @abstractmethod
     def want(self, member: Member, message: Want, now: float) -> None:
-        """Change the languages and the view of a member. It is shown what it has not seen of the new languages."""
+        """Change the languages and the view of a member, and show it the past in new ones."""
 
     @abstractmethod
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
