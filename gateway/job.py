@@ -94,18 +94,18 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Number of those that became output."""
 
 
-def merged(one: Chunk, two: Chunk) -> Chunk:
+def merged(first: Chunk, second: Chunk) -> Chunk:
     """Return one chunk with the same meaning as two consecutive ones."""
     # The text of the first chunk is void after a reset, but its tokens have been paid for.
-    before = Chunk("") if two.reset else one
+    before = Chunk("") if second.reset else first
     return Chunk(
-        before.text + two.text,
-        one.tokens + two.tokens,
-        before.reset or two.reset,
-        before.flags + two.flags,
-        before.ids + two.ids,
-        one.drafted + two.drafted,
-        one.accepted + two.accepted,
+        before.text + second.text,
+        first.tokens + second.tokens,
+        before.reset or second.reset,
+        before.flags + second.flags,
+        before.ids + second.ids,
+        first.drafted + second.drafted,
+        first.accepted + second.accepted,
     )
 
 

@@ -118,8 +118,8 @@ class Keyring:
         :param token: the whole key
         :param now: seconds of the Unix clock
         """
-        found = _SHAPE.fullmatch(token)
-        id, secret = found.groups() if found else ("", "")
+        shape = _SHAPE.fullmatch(token)
+        id, secret = shape.groups() if shape else ("", "")
         # Unknown IDs are compared too, so that the time taken does not tell which IDs exist.
         valid = hmac.compare_digest(_hash(secret), self._hashes.get(id, _UNKNOWN))
         if not valid or id not in self._permissions:

@@ -115,7 +115,7 @@ def _origin(text: str) -> str:
     # Browsers send `null` for sandboxed pages and local files.
     if text in (ANY, "null"):
         return text
-    scheme, found, rest = text.lower().partition("://")
-    if not found or not scheme or not rest or set(rest) & set("/?#@ "):
+    scheme, colon, rest = text.lower().partition("://")
+    if not colon or not scheme or not rest or set(rest) & set("/?#@ "):
         raise ValueError(f"{text!r} is not an origin, such as https://meet.example")
     return f"{scheme}://{rest}"

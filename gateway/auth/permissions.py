@@ -137,7 +137,7 @@ def _covers(patterns: Iterable[str], room: str) -> bool:
     if "*" in patterns or room in patterns:
         return True
     # A pattern is covered only by itself or by ``*``: comparing two patterns is not worth the code.
-    return not {"*", "?"} & set(room) and any(fnmatchcase(room, one) for one in patterns)
+    return not {"*", "?"} & set(room) and any(fnmatchcase(room, pattern) for pattern in patterns)
 
 
 EVERYTHING = Permissions()

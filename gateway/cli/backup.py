@@ -26,13 +26,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Copy the store of the settings, and return the exit status. Raises as `back_up`."""
-    found = store.build(loaded(args).settings)
-    if found is None:
+    opened = store.build(loaded(args).settings)
+    if opened is None:
         raise SettingsError("There is no store to back up. Name it with --store or --config.")
     check_outputs((args.file,))
     target = Path(args.file)
-    back_up(found.path, target)
-    print(f"{found.path} was copied to {target}.")
+    back_up(opened.path, target)
+    print(f"{opened.path} was copied to {target}.")
     return 0
 
 

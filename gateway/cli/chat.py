@@ -82,7 +82,9 @@ async def converse(args: argparse.Namespace) -> None:
                 captions.fold(event)
                 if line is not None:
                     screen.finish(line)
-                screen.draw([f"[{lang}] {one.text}" for (_, lang), one in captions.growing()])
+                screen.draw(
+                    [f"[{lang}] {caption.text}" for (_, lang), caption in captions.growing()]
+                )
             # The gateway has closed: further input has no recipient.
             typing.cancel()
 

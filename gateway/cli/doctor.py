@@ -240,7 +240,9 @@ def _engine(table: EngineTable) -> Iterator[str]:
     if settings.engine == "vllm":
         yield from _vllm()
     model = engine.profile
-    pairs = sum(model.supports(one, other) for one in model.sources for other in model.targets)
+    pairs = sum(
+        model.supports(source, target) for source in model.sources for target in model.targets
+    )
     yield f"{engine.name} translates {pairs} pairs of {len(model.sources)} languages."
 
 
@@ -260,9 +262,9 @@ async def _start(engine: Engine) -> None:
 def _vllm() -> Iterator[str]:
     """Check the version of vLLM and the GPU, without importing vLLM, which takes seconds."""
     version = metadata.version("vllm")
-    oldest, newest = (".".join(map(str, one)) for one in VLLM)
-    found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if not VLLM[0] <= found <= VLLM[1]:
+    oldest, newest = (".".join(map(str, version)) for version in VLLM)
+    installed = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if not VLLM[0] <= installed <= VLLM[1]:
         yield (
             f"{NOTE}vLLM {version} was never tried with this gateway, which knows {oldest} to"
             f" {newest}: pip install 'caption-gateway[vllm]'."

@@ -152,16 +152,16 @@ def load_flags(args: argparse.Namespace) -> LoadedSettings:
     flags = vars(args)
     for row in catalogue.table().values():
         if row.table and row.name in flags:
-            flags = flags | {row.name: dict(_entry(row.flag, one) for one in flags[row.name])}
+            flags = flags | {row.name: dict(_entry(row.flag, text) for text in flags[row.name])}
     return loading.load(flags, os.environ)
 
 
 def loaded(args: argparse.Namespace) -> LoadedSettings:
     """Return the settings and print their warnings on stderr. Raises `SettingsError`."""
-    found = load_flags(args)
-    for warning in found.warnings:
+    given = load_flags(args)
+    for warning in given.warnings:
         complain(warning)
-    return found
+    return given
 
 
 def engine_of(settings: Settings) -> Engine:

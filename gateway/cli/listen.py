@@ -172,8 +172,8 @@ async def _watch(stderr: asyncio.StreamReader, said: deque[bytes], listener: Spe
     while line := await stderr.readline():
         if line.strip():
             said.append(line)
-        if listener.total is None and (found := _DURATION.search(line)) is not None:
-            hours, minutes, seconds = map(float, found.groups())
+        if listener.total is None and (match := _DURATION.search(line)) is not None:
+            hours, minutes, seconds = map(float, match.groups())
             listener.total = 3600 * hours + 60 * minutes + seconds
 
 
@@ -250,7 +250,7 @@ class SpeechScreen:
 
     def _growing(self) -> list[str]:
         lines = [text for text in self._heard.values() if text]
-        lines += [self._line(lang, one.text) for (_, lang), one in self._captions.growing()]
+        lines += [self._line(lang, caption.text) for (_, lang), caption in self._captions.growing()]
         if self.total:
             done = min(1.0, self._settled / self.total)
             filled = round(BAR * done)

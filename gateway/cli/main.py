@@ -182,7 +182,7 @@ class _Parser(argparse.ArgumentParser):
         if self._fill is not None:
             fill, self._fill = self._fill, None
             fill(self)
-        found, rest = super().parse_known_args(args, namespace)
+        known, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
             if not name.startswith("-"):
@@ -193,7 +193,7 @@ class _Parser(argparse.ArgumentParser):
                 self.error(str(exc))
             near = loading.near(name, self._option_string_actions)
             self.error(f"Unknown option {name}.{near}")
-        return found, rest
+        return known, rest
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:

@@ -358,5 +358,5 @@ class ScriptedRecogniser(BaseRecogniser):
         words = tuple(
             Word(f" {script[n % len(script)]}", n * PACE, (n + 1) * PACE) for n in range(count)
         )
-        lang = next((one for one in job.langs or self.languages if one in self.languages), "")
+        lang = next((lang for lang in job.langs or self.languages if lang in self.languages), "")
         return Recognised(words=words, lang=lang)

@@ -331,10 +331,10 @@ GROUPS = (
 @cache
 def table() -> Mapping[str, Setting]:
     """Return all settings by name, in the order of the documentation."""
-    found = rows(Settings)
+    settings = rows(Settings)
     for group in GROUPS:
-        found += rows(group.struct, group.prefix, group.meta)
-    return {row.name: row for row in found}
+        settings += rows(group.struct, group.prefix, group.meta)
+    return {row.name: row for row in settings}
 
 
 TOPICS = {
@@ -357,12 +357,12 @@ TOPICS = {
 
 def by_topic() -> Mapping[str, list[Setting]]:
     """Return the settings by the title of their topic."""
-    found: dict[str, list[Setting]] = {}
+    topics: dict[str, list[Setting]] = {}
     for name, row in table().items():
         if name in TOPICS:
-            rows_of_topic = found[TOPICS[name]] = []
+            rows_of_topic = topics[TOPICS[name]] = []
         rows_of_topic.append(row)
-    return found
+    return topics
 
 
 @cache

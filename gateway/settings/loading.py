@@ -102,7 +102,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
             if name.startswith(group.prefix)
         }
     named = [values] if "engine" in values or not tables else tables
-    checks = any(one.get("engine", "ctranslate2") == "ctranslate2" for one in named)
+    checks = any(entry.get("engine", "ctranslate2") == "ctranslate2" for entry in named)
     rules = {"checked": StabilityRules(), "forced": WITHOUT_CHECKS}.get(
         values.get("stability", "auto"), StabilityRules() if checks else WITHOUT_CHECKS
     )
@@ -138,7 +138,7 @@ def _engines(
         name = own.pop("name", None)
         if name is None:
             names = (merged.engine, *(f"{merged.engine}-{n}" for n in range(2, len(tables) + 1)))
-            name = next(one for one in names if one not in engines)
+            name = next(free for free in names if free not in engines)
         elif name in engines:
             raise SettingsError(f"{where}: another engine is called {name!r}, too.")
         if "pairs" in own:
@@ -166,7 +166,7 @@ def _outputs(tables: Sequence[Mapping[str, Any]], path: str) -> tuple[OutputTabl
             check_output(output)
         except SettingsError as fault:
             raise SettingsError(f"{where}: {fault}") from fault
-        if output.label in (one.label for one in outputs):
+        if output.label in (other.label for other in outputs):
             raise SettingsError(f"{where}: another output is called {output.label!r}, too.")
         outputs.append(output)
     return tuple(outputs)
@@ -231,9 +231,9 @@ somebody who relied on it."""
 def near(name: str, names: Iterable[str]) -> str:
     """Return a sentence that suggests the most similar of ``names``, or an empty string."""
     # Names are compared without their common prefix, which would make all of them similar.
-    bare = {_COMMON.sub("", one): one for one in names}
-    found = get_close_matches(_COMMON.sub("", name), bare, n=1, cutoff=_ALIKE)
-    return f" Did you mean {bare[found[0]]}?" if found else ""
+    bare = {_COMMON.sub("", known): known for known in names}
+    matches = get_close_matches(_COMMON.sub("", name), bare, n=1, cutoff=_ALIKE)
+    return f" Did you mean {bare[matches[0]]}?" if matches else ""
 
 
 _COMMON = re.compile(rf"^(-+|/|{PREFIX})")

@@ -65,7 +65,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def boolean(self) -> bool:
         """True if the value is a switch."""
-        return any(isinstance(one, msgspec.inspect.BoolType) for one in _alternatives(self.type))
+        return any(isinstance(kind, msgspec.inspect.BoolType) for kind in _alternatives(self.type))
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def wanted(self) -> str:
         """Description of the allowed values."""
         if self.name in ("engine", "fallback"):
-            own = ", ".join(f"`{one}`" for one in self._engines)
+            own = ", ".join(f"`{engine}`" for engine in self._engines)
             return f"one of {own}, or the name of an engine of an installed package"
         return " or ".join(_words(kind) for kind in _alternatives(self.type))
 
@@ -107,27 +107,31 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     def _with_zero(self, value: str) -> str:
         """Return ``.3`` as ``0.3`` if the value is a number."""
-        number = any(isinstance(one, msgspec.inspect.FloatType) for one in _alternatives(self.type))
+        number = any(
+            isinstance(kind, msgspec.inspect.FloatType) for kind in _alternatives(self.type)
+        )
         return f"0{value}" if number else value
 
     @property
     def _engines(self) -> Sequence[str]:
         """Engines of this package that the setting may name."""
         # vLLM as a fallback would need a GPU that does nothing.
-        return [one for one in ENGINES if (self.name, one) != ("fallback", "vllm")]
+        return [engine for engine in ENGINES if (self.name, engine) != ("fallback", "vllm")]
 
 
 def rows(struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = None) -> list[Setting]:
     """Return the settings of a struct: its fields with a docstring."""
     docs = _docstrings(struct)
     rows = []
-    for one in msgspec.structs.fields(struct):
-        if one.name not in docs:
+    for field in msgspec.structs.fields(struct):
+        if field.name not in docs:
             continue
-        default = {} if one.default_factory is not msgspec.NODEFAULT else one.default
+        default = {} if field.default_factory is not msgspec.NODEFAULT else field.default
         default = None if default is msgspec.NODEFAULT else default
-        kind = one.type if meta is None else Annotated[one.type, meta]
-        rows.append(Setting(name=prefix + one.name, type=kind, default=default, doc=docs[one.name]))
+        kind = field.type if meta is None else Annotated[field.type, meta]
+        rows.append(
+            Setting(name=prefix + field.name, type=kind, default=default, doc=docs[field.name])
+        )
     return rows
 
 
@@ -137,8 +141,8 @@ def _docstrings(struct: type) -> dict[str, str]:
     body = ast.parse(inspect.getsource(struct)).body[0]
     assert isinstance(body, ast.ClassDef)
     docs = {}
-    for one, below in zip(body.body, body.body[1:], strict=False):
-        match one, below:
+    for node, below in zip(body.body, body.body[1:], strict=False):
+        match node, below:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
                 docs[name] = " ".join(text.split())
     return docs
@@ -148,7 +152,7 @@ def _alternatives(kind: Any) -> list[Any]:
     """Return the types of a union, or a single type, without None."""
     info = msgspec.inspect.type_info(kind)
     kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
-    return [one for one in kinds if not isinstance(one, msgspec.inspect.NoneType)]
+    return [kind for kind in kinds if not isinstance(kind, msgspec.inspect.NoneType)]
 
 
 def _words(kind: msgspec.inspect.Type) -> str:
@@ -157,7 +161,7 @@ def _words(kind: msgspec.inspect.Type) -> str:
         case msgspec.inspect.BoolType():
             return "`true` or `false`"
         case msgspec.inspect.LiteralType(values=values):
-            return "one of " + ", ".join(f"`{one}`" for one in values)
+            return "one of " + ", ".join(f"`{value}`" for value in values)
         case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
             whole = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
             low = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}"

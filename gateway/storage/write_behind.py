@@ -113,7 +113,7 @@ class WriteBehind:
         """Return the open room of a name, else the one that was released last, or None."""
         if name in self._rooms:
             return self._rooms[name]
-        return next((one for one in reversed(self._leaving) if one.history.name == name), None)
+        return next((room for room in reversed(self._leaving) if room.history.name == name), None)
 
     def release(self, name: str) -> None:
         """Release a room. It is followed until its log is written."""
@@ -167,13 +167,13 @@ class WriteBehind:
 
     def wrote(self, writes: Collection[RoomWrite], deleted: Collection[int]) -> None:
         """Note that ``writes`` are in the file, and that rooms are deleted from it."""
-        for one in writes:
-            one.room.stored = True
-            one.room.written = one.until
-            one.room.settings = one.settings
-            one.room.first = max(one.room.first, one.oldest + 1)
-            if one.last:
-                self.unfollow(one.room)
+        for write in writes:
+            write.room.stored = True
+            write.room.written = write.until
+            write.room.settings = write.settings
+            write.room.first = max(write.room.first, write.oldest + 1)
+            if write.last:
+                self.unfollow(write.room)
         self.doomed.difference_update(deleted)
 
     def unfollow(self, room: FollowedRoom) -> None:

@@ -85,15 +85,15 @@ def named(names: Iterable[str], text: str) -> list[str]:
     nor at the beginning of the text, where every word has a capital. A whole name of several words
     counts everywhere.
     """
-    found: dict[str, None] = {}
+    spelt: dict[str, None] = {}
     for name in names:
         words = [name] if " " not in name else [name, *name.split()]
         for word in words:
             # Words of one or two letters, such as "de" or "Al", are too often something else.
             if len(word) > 2 and _has_word(text, word, 0 if " " in word else 1):
-                found[word] = None
+                spelt[word] = None
                 break
-    return list(found)
+    return list(spelt)
 
 
 def _has_word(text: str, word: str, start: int) -> bool:

@@ -77,12 +77,12 @@ def listed(tags: str) -> tuple[str, ...]:
 
     Raises `ClientFault`: ``lang_unsupported``, and ``too_many_targets`` beyond `MAX_TAGS`.
     """
-    found = [tag for tag in tags.split(",") if tag.strip()]
-    if len(found) > MAX_TAGS:
+    asked = [tag for tag in tags.split(",") if tag.strip()]
+    if len(asked) > MAX_TAGS:
         raise ClientFault(
-            ErrorCode.TOO_MANY_TARGETS, f"{len(found)} languages; {MAX_TAGS} may be named."
+            ErrorCode.TOO_MANY_TARGETS, f"{len(asked)} languages; {MAX_TAGS} may be named."
         )
-    return tuple(dict.fromkeys(map(normalise, found)))
+    return tuple(dict.fromkeys(map(normalise, asked)))
 
 
 @lru_cache(maxsize=_CACHE)
@@ -169,8 +169,8 @@ def with_region(tag: str) -> str:
 
 def name(tag: str) -> str:
     """Return the English name, for prompts and menus; the tag itself if there is none."""
-    found = _match(tag, _NAMED)
-    return _NAMES[found][0] if found else tag
+    known = _match(tag, _NAMED)
+    return _NAMES[known][0] if known else tag
 
 
 def named(name: str) -> str | None:
@@ -185,5 +185,5 @@ def named_tags() -> tuple[str, ...]:
 
 def endonym(tag: str) -> str:
     """Return the name of the language in that language; the tag itself if there is none."""
-    found = _match(tag, _NAMED)
-    return _NAMES[found][1] if found else tag
+    known = _match(tag, _NAMED)
+    return _NAMES[known][1] if known else tag

@@ -94,31 +94,31 @@ def letter_script(char: str) -> str:
 
 def count_letters(text: str) -> Counter[str]:
     """Return how many characters of each script in `KNOWN` a text has."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for char, count in Counter(text).items():
         name = letter_script(char)
         if name in KNOWN:
-            found[name] += count
-    return found
+            counts[name] += count
+    return counts
 
 
-def weigh(found: Counter[str]) -> dict[str, float]:
+def weigh(counts: Counter[str]) -> dict[str, float]:
     """Return the weight of the letters of each script: what they say, in Latin letters."""
-    return {name: count * (DENSITY if name in DENSE else 1) for name, count in found.items()}
+    return {name: count * (DENSITY if name in DENSE else 1) for name, count in counts.items()}
 
 
-def is_other_cjk(code: str, found: Counter[str]) -> bool:
+def is_other_cjk(code: str, counts: Counter[str]) -> bool:
     """Tell whether a text is Chinese instead of Japanese, or Japanese instead of Chinese.
 
     :param code: script that the text should be in, as ISO 15924
-    :param found: its letters, as `count_letters` returns them
+    :param counts: its letters, as `count_letters` returns them
     """
-    kana = found["HIRAGANA"] + found["KATAKANA"]
+    kana = counts["HIRAGANA"] + counts["KATAKANA"]
     # A Japanese text of this length has kana, and a Chinese one has none.
     if code == "Jpan":
-        return not kana and found["CJK"] >= HAN_ONLY
+        return not kana and counts["CJK"] >= HAN_ONLY
     if code in ("Hans", "Hant"):
-        return kana >= KANA_LEAST and kana > KANA_SHARE * (kana + found["CJK"])
+        return kana >= KANA_LEAST and kana > KANA_SHARE * (kana + counts["CJK"])
     return False
 
 
@@ -135,20 +135,20 @@ def foreign_script(text: str, tags: Iterable[str]) -> str | None:
     if text.isascii() or not BEYOND_LATIN.search(text):
         return None
     tags = list(tags)
-    found = count_letters("".join(filter(str.isalpha, text)))
-    if len(tags) == 1 and is_other_cjk(script(tags[0]), found):
+    counts = count_letters("".join(filter(str.isalpha, text)))
+    if len(tags) == 1 and is_other_cjk(script(tags[0]), counts):
         return "Hani" if script(tags[0]) == "Jpan" else "Hira"
-    name = foreign_letters(text, found, frozenset[str]().union(*map(_alphabet, tags)))
+    name = foreign_letters(text, counts, frozenset[str]().union(*map(_alphabet, tags)))
     return None if name is None else _CODES[name]
 
 
-def foreign_letters(text: str, found: Counter[str], used: Container[str]) -> str | None:
+def foreign_letters(text: str, counts: Counter[str], used: Container[str]) -> str | None:
     """Return the name of the foreign letters that make up more than half of a text; or None.
 
-    :param found: the letters of the text, as `count_letters` returns them
+    :param counts: the letters of the text, as `count_letters` returns them
     :param used: names of letters that are not foreign
     """
-    weights = weigh(found)
+    weights = weigh(counts)
     foreign = {name: size for name, size in weights.items() if name not in used}
     if sum(foreign.values()) <= sum(weights.values()) / 2:
         return None
@@ -199,8 +199,8 @@ def _alphabet(tag: str) -> frozenset[str]:
 @cache
 def _scripts() -> dict[str, set[str]]:
     """Return the ISO 15924 codes of all scripts of each language that CLDR mentions."""
-    found: dict[str, set[str]] = {}
+    codes: dict[str, set[str]] = {}
     for tag in LIKELY_SUBTAGS.values():
         language, code, *_ = tag.split("-")
-        found.setdefault(language, set()).add(code)
-    return found
+        codes.setdefault(language, set()).add(code)
+    return codes

@@ -175,7 +175,7 @@ def _rows(
 
 def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[_TranscriptText]:
     """Return the shown texts of an utterance. See `_rows`."""
-    found: dict[str, _TranscriptText] = {}  # by language, so that the original is not shown twice
+    texts: dict[str, _TranscriptText] = {}  # by language, so that the original is not shown twice
     for lang in choice:
         caption = None if lang is None else utterance.read(lang)
         if lang is None or caption is None or caption.state is EntryState.SAME:
@@ -187,8 +187,8 @@ def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[_
         else:
             continue
         if text.text:
-            found.setdefault(text.lang, text)
-    return list(found.values())
+            texts.setdefault(text.lang, text)
+    return list(texts.values())
 
 
 def _cues(
@@ -281,7 +281,7 @@ OWN: Final[Mapping[str, TextFormat]] = {
 @cache
 def text_formats() -> Mapping[str, TextFormat]:
     """Return all formats by their names. One that cannot be imported is logged and left out."""
-    found: dict[str, TextFormat] = {**OWN}
+    formats: dict[str, TextFormat] = {**OWN}
     for point in metadata.entry_points(group=POINTS):
         try:
             format = point.load()
@@ -289,7 +289,7 @@ def text_formats() -> Mapping[str, TextFormat]:
             log.error("the format %s (%s) cannot be imported: %r", point.name, point.value, exc)
             continue
         if isinstance(format, TextFormat):
-            found.setdefault(point.name, format)
+            formats.setdefault(point.name, format)
         else:
             log.error("the format %s (%s) is no TextFormat", point.name, point.value)
-    return found
+    return formats

@@ -101,8 +101,8 @@ class TranscriptEntry(msgspec.Struct, kw_only=True):
         """Return the caption for a reader of ``lang``, maybe one of another region."""
         if languages.same(lang, self.lang):
             return TranscriptCaption(state=EntryState.SAME, text=self.text, by="same", at=self.at)
-        found = languages.match(lang, tuple(self.captions))
-        return _MISSING if found is None else self.captions[found]
+        known = languages.match(lang, tuple(self.captions))
+        return _MISSING if known is None else self.captions[known]
 
 
 class Transcript(msgspec.Struct, frozen=True):

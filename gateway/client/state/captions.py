@@ -79,7 +79,9 @@ class Captions:
 
     def growing(self) -> list[tuple[tuple[str, str], ReaderCaption]]:
         """Return the captions that have not ended with their keys, oldest first."""
-        return [(key, one) for key, one in self._captions.items() if one.state == "open"]
+        return [
+            (key, caption) for key, caption in self._captions.items() if caption.state == "open"
+        ]
 
     def fold(self, event: ServerMessage) -> None:
         """Update the captions with an event. Events about other things change nothing."""
@@ -158,7 +160,7 @@ class Captions:
             caption = self._captions[key] = ReaderCaption()
             # Open captions are never removed, since their next delta needs the text so far.
             if len(self._captions) > self._kept:
-                ended = (key for key, one in self._captions.items() if one.state != "open")
+                ended = (key for key, caption in self._captions.items() if caption.state != "open")
                 if (oldest := next(ended, None)) is not None:
                     del self._captions[oldest]
         return caption

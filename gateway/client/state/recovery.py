@@ -233,19 +233,19 @@ class PendingRequests:
         for ref, entry in self._entries.items():
             asked = entry.frames[0]
             if isinstance(asked, Retract) and isinstance(event, Retracted):
-                found = asked.id == event.id
+                implied = asked.id == event.id
             elif isinstance(asked, Edit) and isinstance(event, Edited | Final):
                 whole = (event.id, event.lang, event.text)
-                found = event.by == "human" and (asked.id, asked.lang, asked.text) == whole
+                implied = event.by == "human" and (asked.id, asked.lang, asked.text) == whole
             else:
                 continue
-            if found:
+            if implied:
                 return ref
         return None
 
     def _supersede(self, id: str | None, ref: str) -> None:
         """Remove earlier revisions of an utterance after a later one was accepted."""
-        for other in list(takewhile(lambda one: one != ref, self._entries)):
+        for other in list(takewhile(lambda earlier: earlier != ref, self._entries)):
             entry = self._entries[other]
             say = entry.said
             if say is not None and say.id == id and entry.ord is not None:

@@ -300,17 +300,17 @@ class CTranslate2Engine(ModelEngine):
         self._waiting = [stream for stream in self._waiting if stream not in batch]
         return batch
 
-    def _may_share_batch(self, one: Job, other: Job) -> bool:
+    def _may_share_batch(self, job: Job, other: Job) -> bool:
         """Tell whether two jobs may share a batch."""
         # Finals and partials do not, so that partials do not delay finals. Jobs with a limit on
         # repetition do not share a batch either. In the batch of a decoder, that limit would also
         # apply to the part of a prompt that is longer than the shortest one. All other jobs of one
         # profile have the same sampling.
         return (
-            one.priority == other.priority
-            and one.attempt == other.attempt == 1
-            and self._profile.sampling(one).repetition_penalty == 1
-            and abs(prompt_size(one) - prompt_size(other)) <= SIZE_SPREAD
+            job.priority == other.priority
+            and job.attempt == other.attempt == 1
+            and self._profile.sampling(job).repetition_penalty == 1
+            and abs(prompt_size(job) - prompt_size(other)) <= SIZE_SPREAD
         )
 
     def _start_batch(self, batch: list[DecodeStream]) -> None:

@@ -268,10 +268,10 @@ class DecoderModel:
         drafted = [entry for entry in batch if entry.draft]
         token = self._vocabulary.token
         inputs = [entry.tokens + [token(id) for id in entry.draft] for entry in drafted]
-        found = self._generator.forward_batch(inputs)
-        wide = type(found.dtype).float32  # numpy has no bfloat16
-        found = np.asarray(found if found.dtype == wide else found.to(wide))
-        scores = dict(zip(drafted, found, strict=True))
+        logits = self._generator.forward_batch(inputs)
+        wide = type(logits.dtype).float32  # numpy has no bfloat16
+        logits = np.asarray(logits if logits.dtype == wide else logits.to(wide))
+        scores = dict(zip(drafted, logits, strict=True))
         for entry in batch:
             if (rows := scores.get(entry)) is None:
                 yield entry, None

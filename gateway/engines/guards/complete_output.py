@@ -171,11 +171,11 @@ def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
     if wanted is None or (code == "Latn" and not BEYOND_LATIN.search(text)):
         return False
     tokens = TOKEN.findall(without_addresses(text))
-    found = count_letters("".join(tokens))
-    if is_other_cjk(code, found):
+    counts = count_letters("".join(tokens))
+    if is_other_cjk(code, counts):
         return True
     # Words of the source count here: a name is written in the target's letters or in Latin ones.
-    if foreign_letters(text, found, (*wanted, "LATIN")) is not None:
+    if foreign_letters(text, counts, (*wanted, "LATIN")) is not None:
         return True
     given = {token for token in TOKEN.findall(source) if not is_dense(token)}
     sizes = weigh(count_letters("".join(token for token in tokens if token not in given)))
@@ -246,8 +246,8 @@ def lacks_currency(source: str, text: str, target: str) -> bool:
 
 def clock_times(text: str) -> set[tuple[int, int]]:
     """Return the times of day in ``text``, on a dial of twelve hours."""
-    found = CLOCK.findall(unicodedata.normalize("NFKC", text))
-    return {(int(hour) % 12, int(minute)) for hour, minute in found}
+    times = CLOCK.findall(unicodedata.normalize("NFKC", text))
+    return {(int(hour) % 12, int(minute)) for hour, minute in times}
 
 
 def may_have_address(text: str) -> bool:

@@ -116,8 +116,8 @@ class OutputGuard:
         Raises `Rejected` if the output is no translation.
         """
         if self._fast_path:
-            found = self._word_cache.spaced.get(text)
-            if found is None or self._word_count + 1 > self._word_limit:
+            cached = self._word_cache.spaced.get(text)
+            if cached is None or self._word_count + 1 > self._word_limit:
                 return self._feed_word(text)
             # Fast path for nearly every piece; `_feed_any` would give the same result.
             folded = self._last_folded
@@ -130,7 +130,7 @@ class OutputGuard:
                     counter.seen.add(folded)
                     counter.tokens.append(folded)
             self._word_count += 1
-            self._last_word, self._last_folded = found
+            self._last_word, self._last_folded = cached
             self.text += text
             self._weight += len(text)
             if self._weight > self._weight_limit:
@@ -381,10 +381,10 @@ def preamble_length(text: str, job: Job, *, final: bool) -> int | None:
         if match := WORD.match(text, at):
             word = match.group().casefold()
             at = match.end()
-            found = completion(word, known)
-            if found and at == len(text):
+            whole = completion(word, known)
+            if whole and at == len(text):
                 return None
-            if found != word:
+            if whole != word:
                 return 0
             known = around
             has_telling_word = has_telling_word or word in telling

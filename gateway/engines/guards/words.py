@@ -132,9 +132,9 @@ class WordCache:
 
     def learn(self, word: str) -> str:
         """Return ``words[word]``, and add the word to the cache unless it is too long."""
-        found = self.words.get(word)
-        if found is not None:
-            return found
+        learned = self.words.get(word)
+        if learned is not None:
+            return learned
         folded = self._folded(word)
         if len(word) <= WORD_CACHE_LONGEST:
             if len(self.words) >= WORD_CACHE_SIZE:

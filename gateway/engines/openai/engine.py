@@ -356,10 +356,10 @@ class OpenAIEngine(PullEngine):
         model = self._model or models[0].id
         self._set_model(model)
         # Ollama lists "name:latest" and answers to "name".
-        found = [m for m in models if m.id in (model, f"{model}:latest")]
-        if not found:
+        named = [m for m in models if m.id in (model, f"{model}:latest")]
+        if not named:
             raise EngineFault(f"The server at {self._server.address} has no {model}, but {names}.")
         if self._vllm_extras is None:
-            self._vllm_fields = found[0].owned_by == "vllm"
+            self._vllm_fields = named[0].owned_by == "vllm"
         if self._given_profile is None:
             self._profile = match(model)

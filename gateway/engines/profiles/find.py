@@ -53,9 +53,9 @@ def names() -> tuple[str, ...]:
 @cache
 def _files() -> Mapping[str, Traversable]:
     """Return the files of the installed profiles by name. Those of the gateway come first."""
-    found: dict[str, Traversable] = {}
+    files: dict[str, Traversable] = {}
     packages = [("gateway.engines.profiles", "gateway")]
-    packages += [(one.value, one.name) for one in metadata.entry_points(group=POINTS)]
+    packages += [(point.value, point.name) for point in metadata.entry_points(group=POINTS)]
     for package, name in packages:
         try:
             folder = resources.files(package)
@@ -63,8 +63,8 @@ def _files() -> Mapping[str, Traversable]:
             raise UnknownProfile(f"The profiles {name} cannot be imported: {exc}.") from exc
         for file in folder.iterdir():
             if file.name.endswith(".toml"):
-                found.setdefault(file.name.removesuffix(".toml"), file)
-    return found
+                files.setdefault(file.name.removesuffix(".toml"), file)
+    return files
 
 
 def match(model: str, config: Mapping[str, object] | None = None) -> Profile:
@@ -104,14 +104,14 @@ def _find_profile(
     profiles = [load(name) for name in names()]
     # A name says more than a configuration, because many families share an architecture.
     for name in (model, str(config.get("_name_or_path", ""))):
-        found = [
+        hits = [
             (hit, profile)
             for profile in profiles
             for expression in profile.models.names
             if (hit := re.search(expression, name, re.IGNORECASE))
         ]
-        if found:
-            hit, profile = max(found, key=lambda pair: len(pair[0][0]))
+        if hits:
+            hit, profile = max(hits, key=lambda pair: len(pair[0][0]))
             return profile, hit.groupdict()
     fitting = [
         (len(wanted), profile)

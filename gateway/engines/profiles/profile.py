@@ -440,27 +440,27 @@ def find_pair(
     :param able: tells whether it translates from one of its languages into another
     :param what: noun for it in messages
     """
-    one, other = find_language(source, model.sources), find_language(target, model.targets)
-    if not able(one, other):
+    spoken, wanted = find_language(source, model.sources), find_language(target, model.targets)
+    if not able(spoken, wanted):
         raise ClientFault(
             ErrorCode.PAIR_UNSUPPORTED,
-            f"This {what} does not translate from `{one}` into `{other}`.",
-            hint=f"From `{one}` it translates into "
-            f"{', '.join(tag for tag in model.targets if able(one, tag))}.",
+            f"This {what} does not translate from `{spoken}` into `{wanted}`.",
+            hint=f"From `{spoken}` it translates into "
+            f"{', '.join(tag for tag in model.targets if able(spoken, tag))}.",
         )
-    return one, other
+    return spoken, wanted
 
 
 def find_language(tag: str, among: tuple[str, ...]) -> str:
     """Return the language of ``among`` for ``tag``. Raises `ClientFault` if there is none."""
-    found = languages.match(tag, among)
-    if found is None:
+    known = languages.match(tag, among)
+    if known is None:
         raise ClientFault(
             ErrorCode.LANG_UNSUPPORTED,
             f"This model does not have the language `{tag}`.",
             hint=f"It has {', '.join(among)}.",
         )
-    return found
+    return known
 
 
 def _fill(blocks: _Blocks, flags: Mapping[str, bool], values: _Values) -> Iterator[Control | str]:
@@ -481,6 +481,6 @@ def _pattern_of_starts(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(f"(?=(?:{'|'.join(patterns)})).", re.DOTALL)
 
 
-def _insert_space(found: re.Match[str]) -> str:
+def _insert_space(match: re.Match[str]) -> str:
     """Return the matched character with a space after it."""
-    return f"{found[0]} "
+    return f"{match[0]} "

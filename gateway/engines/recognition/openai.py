@@ -198,14 +198,14 @@ def recognised(answer: Transcription, job: RecognitionJob) -> Recognised:
     lang = job.langs[0] if len(job.langs) == 1 else _tag(answer.language or "", job.langs)
     seconds = duration(job)
     segments = answer.segments or [TranscribedSegment(answer.text, 0.0, seconds)]
-    found = [(word.word, word.start, word.end) for word in answer.words or ()]
-    if not found:
-        found = [word for segment in segments for word in _shared_out(segment, lang)]
+    timed = [(word.word, word.start, word.end) for word in answer.words or ()]
+    if not timed:
+        timed = [word for segment in segments for word in _shared_out(segment, lang)]
     elif not lang or units.spaced(lang):
-        found = [(f" {text.lstrip()}", start, end) for text, start, end in found]
-        found = _spelt(found, answer.text)
+        timed = [(f" {text.lstrip()}", start, end) for text, start, end in timed]
+        timed = _spelt(timed, answer.text)
     words, least = [], 0.0
-    for text, start, end in found:
+    for text, start, end in timed:
         start = min(max(start, least), seconds)
         least = min(max(end, start), seconds)
         words.append(Word(text, start, least))
@@ -213,9 +213,9 @@ def recognised(answer: Transcription, job: RecognitionJob) -> Recognised:
         words=tuple(words),
         lang=lang,
         lang_probability=1.0 if len(job.langs) == 1 else DETECTED,
-        no_speech=_clamp(min((one.no_speech_prob or 0.0 for one in segments), default=0.0)),
-        log_probability=min((one.avg_logprob or 0.0 for one in segments), default=0.0),
-        compression=max((one.compression_ratio or 1.0 for one in segments), default=1.0),
+        no_speech=_clamp(min((segment.no_speech_prob or 0.0 for segment in segments), default=0.0)),
+        log_probability=min((segment.avg_logprob or 0.0 for segment in segments), default=0.0),
+        compression=max((segment.compression_ratio or 1.0 for segment in segments), default=1.0),
     )
 
 
@@ -228,12 +228,12 @@ def _tag(name: str, allowed: Sequence[str]) -> str:
     return (languages.match(tag, allowed) or tag) if tag else ""
 
 
-def _spelt(found: list[tuple[str, float, float]], text: str) -> list[tuple[str, float, float]]:
+def _spelt(words: list[tuple[str, float, float]], text: str) -> list[tuple[str, float, float]]:
     """Return words as the text spells them: a server leaves punctuation out of words."""
     spelt = text.split()
-    if len(spelt) != len(found):
-        return found
-    return [(f" {word}", start, end) for word, (_, start, end) in zip(spelt, found, strict=True)]
+    if len(spelt) != len(words):
+        return words
+    return [(f" {word}", start, end) for word, (_, start, end) in zip(spelt, words, strict=True)]
 
 
 def _shared_out(segment: TranscribedSegment, lang: str) -> Iterator[tuple[str, float, float]]:

@@ -70,8 +70,8 @@ def load() -> None:
 
 def _package() -> Path | None:
     """Return the directory of faster-whisper, without importing it."""
-    found = importlib.util.find_spec("faster_whisper")
-    return Path(found.origin).parent if found is not None and found.origin else None
+    package = importlib.util.find_spec("faster_whisper")
+    return Path(package.origin).parent if package is not None and package.origin else None
 
 
 @cache

@@ -245,8 +245,8 @@ class WhisperModel:
         if len(able) == 1:
             return able[0], 1.0
         # Tokens have the form `<|en|>`.
-        found = dict(self._whisper.model.detect_language(encoded)[0])
-        odds = {tag: found.get(f"<|{self._codes[tag]}|>", 0.0) for tag in able}
+        detected = dict(self._whisper.model.detect_language(encoded)[0])
+        odds = {tag: detected.get(f"<|{self._codes[tag]}|>", 0.0) for tag in able}
         best = max(odds, key=odds.__getitem__)
         return best, odds[best] / (sum(odds.values()) or 1.0)
 
@@ -272,10 +272,10 @@ class WhisperModel:
 
         if not tokens:
             return ()
-        found = self._whisper.find_alignment(tokenizer, [tokens], encoded, count)[0]
-        merge_punctuations(found, "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、")
+        aligned = self._whisper.find_alignment(tokenizer, [tokens], encoded, count)[0]
+        merge_punctuations(aligned, "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、")
         words, least = [], 0.0
-        for word in found:
+        for word in aligned:
             if word["word"]:
                 start = min(max(float(word["start"]), least), seconds)
                 least = min(max(float(word["end"]), start), seconds)

@@ -86,9 +86,9 @@ class EngineContract:
 
     @with_engine
     async def test_a_translation_comes_in_chunks_and_none_is_empty(self, engine: Engine) -> None:
-        found = await chunks(engine, job("whole"))
-        assert any(chunk.text for chunk in found)
-        assert all(chunk.text or chunk.flags for chunk in found), found
+        made = await chunks(engine, job("whole"))
+        assert any(chunk.text for chunk in made)
+        assert all(chunk.text or chunk.flags for chunk in made), made
 
     @with_engine
     async def test_the_same_job_gives_the_same_translation(self, engine: Engine) -> None:

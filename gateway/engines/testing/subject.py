@@ -45,9 +45,9 @@ async def texts(engine: Engine, job: Job) -> list[str]:
 
 async def hypothesis(engine: Engine, job: Job) -> tuple[str, tuple[int, ...]]:
     """Return the whole translation with its forced prefix, and the ids of both."""
-    found = await chunks(engine, job)
-    text = job.prefix + "".join(chunk.text for chunk in found)
-    return text, sum((chunk.ids for chunk in found), ())
+    made = await chunks(engine, job)
+    text = job.prefix + "".join(chunk.text for chunk in made)
+    return text, sum((chunk.ids for chunk in made), ())
 
 
 async def idle(engine: Engine) -> None:

@@ -171,7 +171,7 @@ class PivotEngine(EngineWrapper):
         """Forget texts that were not used lately, and look again while there are others."""
         loop = asyncio.get_running_loop()
         limit = loop.time() - KEEP_S
-        self._texts = {key: one for key, one in self._texts.items() if one.used_at > limit}
+        self._texts = {key: texts for key, texts in self._texts.items() if texts.used_at > limit}
         self._sweep = loop.call_later(KEEP_S, self._forget) if self._texts else None
 
 
@@ -217,7 +217,7 @@ class PivotTexts:
 
     def drop(self, step: FirstStep) -> None:
         """Forget a step that has failed or that nobody waits for; stop it if it runs."""
-        self._steps = {key: one for key, one in self._steps.items() if one is not step}
+        self._steps = {key: kept for key, kept in self._steps.items() if kept is not step}
         if step.own:
             self.engine.engine.abort(step.job.id)
 
@@ -253,7 +253,7 @@ class PivotTexts:
 
     def _keep(self, step: FirstStep) -> FirstStep:
         # Nobody asks again for a finished step of an older text.
-        steps = {key: one for key, one in self._steps.items() if one.result is None}
+        steps = {key: kept for key, kept in self._steps.items() if kept.result is None}
         self._steps = {**steps, (step.job.text, step.job.partial): step}
         return step
 
@@ -316,7 +316,7 @@ class FirstStep:
         text = job.prefix + "".join(chunk.text for chunk in chunks)
         self.flags = sum((chunk.flags for chunk in chunks), ())
         if job.partial:
-            text = self.texts.agree(job.text, text, sum((one.ids for one in chunks), ()))
+            text = self.texts.agree(job.text, text, sum((chunk.ids for chunk in chunks), ()))
         self.result = text
 
     def leave(self, sink: PivotSink) -> None:

@@ -74,10 +74,10 @@ class PairTable:
         targets = tuple(dict.fromkeys(tag for model in models for tag in model.targets))
         # Engines may be given less than their models have, and may lack a language then.
         self.sources = tuple(
-            one for one in sources if any(self.supports(one, other) for other in targets)
+            source for source in sources if any(self.supports(source, target) for target in targets)
         )
         self.targets = tuple(
-            other for other in targets if any(self.supports(one, other) for one in sources)
+            target for target in targets if any(self.supports(source, target) for source in sources)
         )
 
     def supports(self, source: str, target: str) -> bool:
@@ -140,7 +140,7 @@ class EngineRoute:
         known = self._taken.get((source, target))
         if known is None:
             allowed = self._pairs is None or any(
-                _fits(one, source) and _fits(other, target) for one, other in self._pairs
+                _fits(first, source) and _fits(second, target) for first, second in self._pairs
             )
             known = self._taken[source, target] = allowed and model.supports(source, target)
         return known
@@ -232,7 +232,9 @@ class RoutedEngine(PushEngine):
         states = [route.engine.health for route in self.routes]
         if not self._started:
             return Health.STARTING
-        return next((one for one in (Health.READY, Health.STARTING) if one in states), Health.DEAD)
+        return next(
+            (state for state in (Health.READY, Health.STARTING) if state in states), Health.DEAD
+        )
 
     @property
     def unfinished(self) -> int:

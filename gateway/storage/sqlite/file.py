@@ -75,8 +75,8 @@ class DatabaseFile:
         ):
             await self.db.execute_fetchall(f"PRAGMA {pragma}")
         if (await asyncio.to_thread(self.path.stat)).st_size <= CHECK_BYTES:
-            ((found,),) = await self.db.execute_fetchall("PRAGMA quick_check(1)")
-            if found != "ok":
+            ((result,),) = await self.db.execute_fetchall("PRAGMA quick_check(1)")
+            if result != "ok":
                 raise StoreFault(f"{self.path} is damaged.", _DAMAGED)
         async with self.transaction() as db:
             for step in self._migrations[await self._version() :]:
@@ -154,10 +154,10 @@ class DatabaseFile:
     def _place(self) -> tuple[int, int] | None:
         """Return device and number of the file that the path names, or None."""
         try:
-            found = self.path.stat()
+            stat = self.path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return stat.st_dev, stat.st_ino
 
     def _create(self) -> None:
         """Create the file with mode 0600, which SQLite also uses for the files beside it."""

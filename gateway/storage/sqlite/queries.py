@@ -30,12 +30,12 @@ async def readable(
 ) -> list[tables.RoomRow]:
     """Return the rooms of a name that are open or kept: open ones first, then newest first."""
     # An open room is the one that people are in, whatever began later and has ended.
-    found = "(ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC"
-    return await _rooms(db, found, name, keep_s, now)
+    condition = "(ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC"
+    return await _rooms(db, condition, name, keep_s, now)
 
 
-async def _rooms(db: aiosqlite.Connection, found: str, *values: object) -> list[tables.RoomRow]:
-    sql = f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND {found}"
+async def _rooms(db: aiosqlite.Connection, condition: str, *values: object) -> list[tables.RoomRow]:
+    sql = f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND {condition}"
     return [tables.RoomRow(*row) for row in await db.execute_fetchall(sql, values)]
 
 
@@ -111,10 +111,10 @@ async def write(
         "INSERT INTO events (room, seq, at, body, author) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         (  # a generator, so that the rows are encoded in the thread of the connection
-            (one.room.id, seq := entry.event.seq, entry.at, tables.body(entry.event))
-            + (one.room.log.authors.get(seq or 0),)
-            for one in writes
-            for entry in one.entries
+            (write.room.id, seq := entry.event.seq, entry.at, tables.body(entry.event))
+            + (write.room.log.authors.get(seq or 0),)
+            for write in writes
+            for entry in write.entries
         ),
     )
     # The rows of a retracted utterance stay, so that the numbers have no gap. The log has erased
@@ -123,16 +123,16 @@ async def write(
         db,
         "UPDATE events SET body = ? WHERE room = ? AND seq = ?",
         [
-            (tables.body(entry.event), one.room.id, entry.event.seq)
-            for one in writes
-            for entry in one.erased
+            (tables.body(entry.event), write.room.id, entry.event.seq)
+            for write in writes
+            for entry in write.erased
         ],
     )
     # The file keeps no more of a room than its log does.
     await many(
         db,
         "DELETE FROM events WHERE room = ? AND seq <= ?",
-        [(one.room.id, one.oldest) for one in writes if one.oldest >= one.room.first],
+        [(write.room.id, write.oldest) for write in writes if write.oldest >= write.room.first],
     )
     await many(
         db,
@@ -140,12 +140,12 @@ async def write(
         [
             (
                 now,
-                None if one.settings is None else tables.body(one.settings),
-                None if one.last else owner,
-                now if one.last and one.room.phase is FollowPhase.ENDED else None,
-                one.room.id,
+                None if write.settings is None else tables.body(write.settings),
+                None if write.last else owner,
+                now if write.last and write.room.phase is FollowPhase.ENDED else None,
+                write.room.id,
             )
-            for one in writes
+            for write in writes
         ],
     )
 

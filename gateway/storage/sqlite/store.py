@@ -307,7 +307,7 @@ class SqliteStore:
     async def forget(self, name: str) -> bool:
         followed = self._pending.forget(name)
         async with self._file.transaction() as db:
-            found = await queries.forget(db, name)
+            deleted = await queries.forget(db, name)
         # Deleted text is still in the write-ahead log until a checkpoint.
         self._traces = True
         patience = self._clock() + FORGET_S
@@ -318,7 +318,7 @@ class SqliteStore:
                     " will be wiped when that ends."
                 )
             await asyncio.sleep(POLL_S)
-        return followed or found
+        return followed or deleted
 
     @_reported
     async def key(self) -> bytes:
@@ -342,9 +342,9 @@ class SqliteStore:
     async def names(self) -> list[str]:
         async with self._file.turn:
             rooms = await queries.names(self._file.db)
-        found = {name for id, name in rooms if id not in self._pending.doomed}
-        found |= {room.history.name for room in self._pending.rooms}
-        return sorted(found)
+        names = {name for id, name in rooms if id not in self._pending.doomed}
+        names |= {room.history.name for room in self._pending.rooms}
+        return sorted(names)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -393,29 +393,29 @@ class SqliteStore:
                 return False
             async with self._file.begun() as db:
                 writes = await self._still_owned(db, writes)
-                new = [one.room for one in writes if not one.room.stored]
+                new = [write.room for write in writes if not write.room.stored]
                 await queries.insert(db, new, owner, self._wall())
                 await queries.write(db, writes, owner, self._wall())
                 await queries.delete(db, doomed)
             # Only after the commit: events of a failed transaction are written again.
             pending.wrote(writes, doomed)
-            self._traces |= bool(doomed) or any(one.erased for one in writes)
-        return sum(len(one.entries) for one in writes) == BATCH
+            self._traces |= bool(doomed) or any(write.erased for write in writes)
+        return sum(len(write.entries) for write in writes) == BATCH
 
     async def _still_owned(
         self, db: aiosqlite.Connection, writes: list[RoomWrite]
     ) -> list[RoomWrite]:
         """Return the writes whose rooms still belong to this process."""
         # Another process may have been asked to forget a room.
-        ids = [one.room.id for one in writes if one.room.stored]
+        ids = [write.room.id for write in writes if write.room.stored]
         here = await queries.owned(db, ids, self._owner.name)
         ours = []
-        for one in writes:
-            if not one.room.stored or one.room.id in here:
-                ours.append(one)
+        for write in writes:
+            if not write.room.stored or write.room.id in here:
+                ours.append(write)
             else:
                 log.warning("%s: another process has forgotten a room", self.path)
-                self._pending.unfollow(one.room)
+                self._pending.unfollow(write.room)
         return ours
 
     async def _sweep(self, db: aiosqlite.Connection) -> None:
