@@ -101,8 +101,9 @@ test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
 	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tools/tune tests/training/test_export.py
 
-# The sdists and wheels of the gateway, its client and its tools, in dist/, installed and tried. URL
-# is the address of the repository, to which the links of the package's page then lead.
+# The sdists and wheels of the gateway, its client and its tools, and the archive of the client in
+# JavaScript, in dist/, installed and tried. URL is the address of the repository, to which the links
+# of the package's page then lead.
 dist: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group dist
 	rm -rf dist build/installed
@@ -110,6 +111,7 @@ dist: $(TEST)
 	CAPTION_GATEWAY_URL=$(URL) $(BIN)/python -m build --outdir dist clients/python
 	$(BIN)/python -m build --outdir dist tools
 	$(BIN)/twine check --strict dist/*
+	npm pack --silent ./clients/js --pack-destination dist
 	$(BIN)/python scripts/check_dist.py dist build/installed
 
 # The software bill of materials of the gateway as `make dist` has installed it: CycloneDX, in

@@ -1,15 +1,28 @@
-"""The version and the changelog of a new release: ``python scripts/release.py 0.2.0``.
+"""A release, as far as no account is needed: ``python scripts/release.py 0.2.0 --url https://...``.
 
-Owns: the two files that a release changes. Must not know: git, package indexes.
+Sets the version and dates the changelog, commits, builds and tries what is published by
+``make sbom``, and sets the tag. Prints the commands that publish it. A release that broke off, or
+whose changelog is dated already, goes on from there.
+
+Owns: the files that have the version, the order of the steps. Must not know: accounts.
 """
 
+import argparse
 import re
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 UNRELEASED = "## Unreleased\n"
+VERSIONS = {
+    "gateway/__init__.py": r'(?<=__version__ = ").+?(?=")',
+    "clients/js/package.json": r'(?<="version": ").+?(?=")',
+    "deploy/helm/Chart.yaml": r'(?<=^version: ).+$|(?<=^appVersion: ").+(?=")',
+    "deploy/helm/values.yaml": r'(?<=^  tag: ").+(?=")',
+}
+"""Files with the version, and a pattern of it. The clients and tools in Python read the first."""
 
 
 def release(root: Path, version: str, day: str) -> None:
@@ -17,20 +30,35 @@ def release(root: Path, version: str, day: str) -> None:
 
     :param day: date of the release, as in ISO 8601
 
-    Raises `ValueError` if the version is not above the present one, or if there are no entries.
+    Raises `ValueError` if the version is below the present one or released already, or if there are
+    no entries.
     """
-    package = root / "gateway" / "__init__.py"
-    text = package.read_text(encoding="utf-8")
-    present = re.search(r'__version__ = "(.+)"', text)
-    assert present is not None
-    if _numbers(version) <= _numbers(present[1]):
-        raise ValueError(f"{version} is not above {present[1]}, the present version.")
     changelog = root / "CHANGELOG.md"
-    before, heading, entries = changelog.read_text(encoding="utf-8").partition(UNRELEASED)
+    text = changelog.read_text(encoding="utf-8")
+    now = present(root)
+    if _numbers(version) < _numbers(now) or dated(root, version):
+        raise ValueError(f"{version} is not above {now}, the present version.")
+    before, heading, entries = text.partition(UNRELEASED)
     if not heading or not entries.partition("\n## ")[0].strip():
         raise ValueError('There is nothing under "Unreleased" in CHANGELOG.md.')
     changelog.write_text(f"{before}{UNRELEASED}\n## {version} ({day})\n{entries}", encoding="utf-8")
-    package.write_text(text.replace(present[0], f'__version__ = "{version}"'), encoding="utf-8")
+    for name, pattern in VERSIONS.items():
+        path = root / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(pattern, version, text, flags=re.MULTILINE), encoding="utf-8")
+
+
+def present(root: Path) -> str:
+    """Return the version that the files have."""
+    text = (root / "gateway" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(VERSIONS["gateway/__init__.py"], text)
+    assert found is not None
+    return found[0]
+
+
+def dated(root: Path, version: str) -> bool:
+    """Tell whether the changelog has a section of this version."""
+    return f"\n## {version} (" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -40,9 +68,38 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+def main(argv: list[str]) -> None:
+    """Make a release. Raises `ValueError` and `CalledProcessError`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version")
+    parser.add_argument("--url", required=True, help="address of the repository")
+    args = parser.parse_args(argv)
+    if _run("git", "status", "--porcelain", output=True):
+        raise ValueError("Commit or remove your changes first: git status lists them.")
+    if args.version != present(ROOT) or not dated(ROOT, args.version):
+        release(ROOT, args.version, datetime.now(UTC).date().isoformat())
+        _run("git", "commit", "--all", "--message", f"Release {args.version}")
+    _run("make", "sbom", f"URL={args.url}")
+    tag = f"v{args.version}"
+    _run("git", "tag", "--annotate", tag, "--message", f"Caption Gateway {args.version}")
+    print(
+        f"\n{tag} is tagged, and dist/ is built and tried. With your accounts:\n"
+        f"  git push origin HEAD {tag}\n"
+        "  twine upload dist/*.whl dist/*.tar.gz\n"
+        f"  npm publish dist/caption-gateway-client-{args.version}.tgz\n"
+        f"Then make a release of {tag} from its section in CHANGELOG.md, with dist/sbom.cdx.json."
+    )
+
+
+def _run(*command: str, output: bool = False) -> str:
+    done = subprocess.run(
+        command, cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE if output else None
+    )
+    return (done.stdout or "").strip()
+
+
 if __name__ == "__main__":
     try:
-        (version,) = sys.argv[1:]
-        release(ROOT, version, datetime.now(UTC).date().isoformat())
-    except ValueError as exc:
-        sys.exit(f"{exc} Usage: python scripts/release.py VERSION")
+        main(sys.argv[1:])
+    except (ValueError, subprocess.CalledProcessError) as exc:
+        sys.exit(str(exc))

@@ -55,8 +55,9 @@ export class CaptionClient {
     if (!this.#left) this.#connection.open();
   }
 
-  /** Leave the room for good. */
+  /** Leave the room for good. Idempotent, and may be called in `onChange`. */
   close() {
+    if (this.#left) return;
     this.#left = true;
     this.#connection.close();
   }

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway import __version__
 from gateway.cli.doctor import VLLM
 from gateway.settings.catalogue import table
 from tests.support.reverse_proxy import DEPLOY, program
@@ -96,12 +95,6 @@ def test_prometheus_in_a_cluster_reads_metrics_with_the_key_of_the_secret() -> N
     ]
     assert selector == labels and pod["metadata"]["labels"] == labels
     assert labels[kinds["ServiceMonitor"]["spec"]["jobLabel"]] == "gateway"
-
-
-def test_the_chart_and_the_image_have_the_version_of_the_gateway() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert chart["version"] == chart["appVersion"] == values["image"]["tag"] == __version__
 
 
 @pytest.mark.parametrize("name", ["gateway.service", "gateway.socket", "gateway@.service"])

@@ -125,3 +125,11 @@ test("a ticket that is not to be had closes the client, and one that comes too l
   await turn();
   assert.equal(sockets.length, 0);
 });
+
+test("a program may leave the room when a caption is there, and is told once that it left", async () => {
+  const states = [];
+  const client = await join({ onChange: () => client.close(), onState: (...state) => states.push(state) });
+  sockets[0].welcome();
+  sockets[0].receive({ type: "source", id: "u1", seq: 1, rev: 1, ord: 1, lang: "en", text: "Good morning", final: true });
+  assert.deepEqual(states.filter(([state]) => state === "closed"), [["closed", "you left", 1000]]);
+});
