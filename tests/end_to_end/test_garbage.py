@@ -12,6 +12,8 @@ import contextlib
 import gc
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -22,10 +24,15 @@ from gateway.auth.permissions import Role
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.server.access.authenticator import Authenticator
+from gateway.server.outputs import sender
+from gateway.settings.catalogue import OutputTable, Settings
+from gateway.storage.sqlite.store import build
 from tests.end_to_end.connections import event_streams, requests, sockets
 from tests.end_to_end.connections.kinds import DEADLINE_S, KINDS, LIMITS, Gateway, Run
 from tests.support.hearing import hearing
 from tests.support.live import in_thread
+from tests.support.receiver import Receiver
+from tests.support.redis import RedisServer
 
 TABLES = (sockets, event_streams, requests)
 """Modules with the rows of `KINDS`: a row is there once its module is imported."""
@@ -80,6 +87,56 @@ def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
     gateway: Gateway, name: str
 ) -> None:
     count, types = left(gateway, KINDS[name].run)
+    assert count < 1, types.most_common(12)
+
+
+def said(gateway: Gateway) -> None:
+    client = gateway.welcome("to=de&room=kept")
+    client.frame("good morning")
+    client.until(b'"final"')
+    client.close()
+
+
+def lost(gateway: Gateway) -> None:
+    client = gateway.welcome("to=de,fr&room=kept")
+    client.frame("good morning")
+    client.until(b'"source"')
+    client.abort()
+
+
+@contextlib.contextmanager
+def part(name: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield options of `running` with a part of the gateway that refers to rooms."""
+    match name:
+        case "store":
+            yield {"store": build(Settings(store=f"sqlite:{folder}/rooms.db"))}
+        case "fleet":
+            with RedisServer(folder) as redis:
+                yield {"settings": Settings(redis=redis.url)}
+        case _:
+            yield {}
+
+
+@pytest.mark.parametrize("run", [said, lost])
+@pytest.mark.parametrize("name", ["store", "fleet", "output"])
+def test_a_room_that_has_ended_leaves_nothing_to_the_garbage_collector(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "IDLE_S", 0.01)
+    engine = ScriptedEngine()
+    with (
+        part(name, tmp_path) as options,
+        in_thread(engine, LIMITS, loop=uvloop.new_event_loop, **options) as live,
+    ):
+        gateway = Gateway(live, engine, "", "")
+        if name == "output":
+            receiver = Receiver()
+            asyncio.run_coroutine_threadsafe(receiver.start(), live.loop).result(DEADLINE_S)
+            table = OutputTable(kind="webhook", url=receiver.url, room="*", to="fr")
+            gateway.call(lambda: live.state.outputs.add((table,)))
+        count, types = left(gateway, run)
+        if name == "output":
+            asyncio.run_coroutine_threadsafe(receiver.stop(), live.loop).result(DEADLINE_S)
     assert count < 1, types.most_common(12)
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2 as httpx
 import msgspec
@@ -129,12 +130,13 @@ def in_thread(
     engine: Engine | None = None,
     limits: Limits | None = None,
     *,
-    authenticator: Authenticator | None = None,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    **options: Any,
 ) -> Iterator[Live]:
     """Serve as `running` does, for tests that are no coroutines.
 
     :param loop: returns the event loop; default: asyncio's own
+    :param options: those of `running`
     """
     ready: Future[Live] = Future()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -142,7 +144,7 @@ def in_thread(
     async def main() -> None:
         done = asyncio.Event()
         try:
-            async with running(engine, limits, authenticator=authenticator) as live:
+            async with running(engine, limits, **options) as live:
                 stop.append((live.loop, done))
                 ready.set_result(live)
                 await done.wait()

@@ -98,8 +98,6 @@ class RoomEventStream:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # In this order: closing the session must not write to a stream that has ended.
-            outbox.detach()
             self._hub.close(self._session)
             self._caller.release()
             for task in tasks:

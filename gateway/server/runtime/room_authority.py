@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -415,11 +416,11 @@ class FleetRooms:
                 if isinstance(message, Decided):
                     event = message.event
                     assert event.seq is not None, "a durable event has a number"
-                    erased = authority.erased(event) if isinstance(event, Retracted) else []
+                    erased = made.erased(event) if isinstance(event, Retracted) else []
                     changed = [(entry.event.seq or 0, encode(entry)) for entry in erased]
                     link.append(name, event.seq, encode(message), changed)
                 else:
-                    alone = authority.only_in(link.id)
+                    alone = made.only_in(link.id)
                     link.publish(name, message, None if alone else encode(message))
 
             authority = Authority(
@@ -431,6 +432,8 @@ class FleetRooms:
                 full=lambda: link.unwritten(name) >= FULL,
                 **options,
             )
+            # Else the room and all its events would wait for the garbage collector.
+            made = weakref.proxy(authority)
             return authority
 
         return make
