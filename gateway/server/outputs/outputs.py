@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import httpx2 as httpx
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -33,7 +34,7 @@ class Outputs:
     def __init__(self, hub: Hub, registry: CollectorRegistry) -> None:
         self._hub = hub
         self._outputs: Sequence[SharedOutput] = ()
-        self._senders: dict[tuple[Room, int], OutputSender] = {}
+        self._senders: WeakKeyDictionary[Room, dict[int, OutputSender]] = WeakKeyDictionary()
         self._tasks = BackgroundTasks(logging.getLogger("gateway.outputs"), "an output failed")
         self._client: httpx.AsyncClient | None = None
         self._events = Counter(
@@ -89,13 +90,10 @@ class Outputs:
                 self._notify(n, output, found, event.seq)
 
     def _notify(self, n: int, output: SharedOutput, room: Room, seq: int) -> None:
-        sender = self._senders.get((room, n))
+        senders = self._senders.setdefault(room, {})
+        sender = senders.get(n)
         if sender is None:
-            for old in [
-                key for key in self._senders if self._hub.rooms.get(key[0].name) is not key[0]
-            ]:
-                del self._senders[old]
-            sender = self._senders[room, n] = OutputSender(self._hub, output, room, seq - 1)
+            sender = senders[n] = OutputSender(self._hub, output, room, seq - 1)
         sender.notify()
         if sender.task is None:
             assert self._client is not None, "`add` has made it"
@@ -103,9 +101,10 @@ class Outputs:
 
     async def aclose(self) -> None:
         """Deliver the remaining events within `FLUSH_S`, then stop."""
-        for sender in self._senders.values():
+        senders = [sender for found in self._senders.values() for sender in found.values()]
+        for sender in senders:
             sender.finish()
-        running = [sender.task for sender in self._senders.values() if sender.task is not None]
+        running = [sender.task for sender in senders if sender.task is not None]
         if running:
             await asyncio.wait(running, timeout=FLUSH_S)
         await self._tasks.aclose()
@@ -114,8 +113,8 @@ class Outputs:
 
     def _behind_of(self, n: int) -> float:
         # A scrape runs in a thread of its own.
-        senders = self._senders.copy().items()
-        return float(sum(sender.behind for (_, i), sender in senders if i == n))
+        rooms = list(self._senders.values())
+        return float(sum(senders[n].behind for senders in rooms if n in senders))
 
     def _count(self, table: OutputTable, what: str, count: int) -> None:
         if what == "failed":

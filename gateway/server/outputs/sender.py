@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import weakref
 from collections.abc import Callable
 from itertools import islice
 
@@ -19,6 +20,7 @@ import httpx2 as httpx
 
 from gateway.auth import webhook_signatures
 from gateway.auth.permissions import Role
+from gateway.core.history.event_log import EventLog
 from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
@@ -76,7 +78,8 @@ class OutputSender:
         self._hub = hub
         self._output = output
         self._table = output.table
-        self._room = room
+        self._name = room.name
+        self._kept = weakref.ref(room)  # a room that makes space for others is in no memory then
         self._seq = since
         self._count = output.count
         self._news = asyncio.Event()
@@ -88,11 +91,14 @@ class OutputSender:
     @property
     def behind(self) -> int:
         """Events of the room that are not delivered yet."""
-        return self._room.log.seq - self._seq if self._alive else 0
+        room = self._room
+        return 0 if room is None else room.log.seq - self._seq
 
     @property
-    def _alive(self) -> bool:
-        return not self._output.gone and self._hub.rooms.get(self._room.name) is self._room
+    def _room(self) -> Room | None:
+        """The room, as long as its events are to be sent."""
+        room = None if self._output.gone else self._hub.rooms.get(self._name)
+        return room if room is self._kept() else None
 
     def notify(self) -> None:
         """Tell that the room has a new event."""
@@ -111,10 +117,10 @@ class OutputSender:
             number_url = messages.number_url(self._table)
             if number_url is not None and not self._requests:
                 self._requests = await self._number(client, number_url)
-            while self._alive:
+            while self._room is not None:
                 self._news.clear()
-                if events := self._next():
-                    await self._deliver(client, events)
+                if events := self._next(self._room.log):
+                    await self._deliver(client, self._room.log.epoch, events)
                 elif self._closing or not await self._wait():
                     return
         finally:
@@ -134,7 +140,7 @@ class OutputSender:
         """Read the output's language as a member of the room, so that it is translated."""
         if self._table.to is None:
             return None
-        name = self._room.name
+        name = self._name
         asked = ConnectRequest(
             room=name, role=Role.VIEW, targets=(self._table.to,), view="final", speaker=None
         )
@@ -157,9 +163,8 @@ class OutputSender:
         if session.state is SessionState.DISMISSED or session.outbox.closing is not None:
             self._hub.close(session)
 
-    def _next(self) -> list[LoggedEvent]:
+    def _next(self, history: EventLog) -> list[LoggedEvent]:
         """Return the next events of the log."""
-        history = self._room.log
         lost = history.oldest - 1 - self._seq
         if lost > 0:
             self._count("lost", lost)
@@ -168,12 +173,14 @@ class OutputSender:
         entries = islice(history.entries(self._seq), BATCH)
         return [LoggedEvent(entry.event, begin + entry.at) for entry in entries]
 
-    async def _deliver(self, client: httpx.AsyncClient, events: list[LoggedEvent]) -> None:
+    async def _deliver(
+        self, client: httpx.AsyncClient, epoch: str, events: list[LoggedEvent]
+    ) -> None:
         """Send events, again and again if that fails, until it is too late."""
-        epoch, last = self._room.log.epoch, events[-1].event.seq
+        last = events[-1].event.seq
         assert last is not None, "an event of a log has a number"
         number = self._requests + 1
-        request = messages.request(self._table, self._room.name, epoch, events, number)
+        request = messages.request(self._table, self._name, epoch, events, number)
         outcome = "delivered"
         if request is not None:
             self._requests += 1
@@ -186,7 +193,7 @@ class OutputSender:
         """Return whether the receiver has accepted a request."""
         deadline, pause = self._hub.now() + GIVE_UP_S, FIRST_S
         failed = False
-        while self._alive:  # a room that was deleted must not be sent any more
+        while self._room is not None:  # a room that was deleted must not be sent any more
             status = await self._attempt(client, request)
             if 200 <= status < 300:
                 if failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -310,3 +311,15 @@ async def test_an_output_holds_up_no_stop_once_its_last_caption_is_made(
 
 def texts(receiver: Receiver) -> list[str]:
     return [event.get("text", "") for received in receiver.posts for event in events(received)]
+
+
+async def test_a_room_that_makes_space_is_not_kept_by_its_output() -> None:
+    async with Receiver() as receiver, speaking(receiver) as (live, speaker):
+        await say(speaker, "one")
+        await until(lambda: metric(live, "gateway_output_behind") == 0)
+        room = weakref.ref(live.hub.rooms["demo"])
+        await speaker.send({"type": "bye"})
+        await speaker.closed()
+        await live.hub.forget("demo")
+        await until(lambda: room() is None)
+        assert metric(live, "gateway_output_behind") == 0
