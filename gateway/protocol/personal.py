@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -31,25 +31,16 @@ def personal_fields(kind: type[msgspec.Struct]) -> Mapping[str, str | None]:
     A field that has to be there is erased by an empty text, another one by None. Raises `TypeError`
     if a text of the message is neither `Personal` nor `Code`.
     """
-    found: dict[str, str | None] = {}
+    empty: dict[str, str | None] = {}
     for part in inspect.type_info(kind).fields:  # type: ignore[attr-defined]
-        marks = {mark for mark in _marks(part.type, f"{kind.__name__}.{part.name}")}
-        if True in marks:
-            found[part.name] = "" if part.required else None
-    return found
+        if True in set(_marks(part.type, f"{kind.__name__}.{part.name}")):
+            empty[part.name] = "" if part.required else None
+    return empty
 
 
 def erased(message: Message) -> Message:
     """Return a message without its personal text."""
     return replace(message, **personal_fields(type(message)))
-
-
-def texts(message: msgspec.Struct) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of the personal fields of a message that are set."""
-    for name in personal_fields(type(message)):
-        value = getattr(message, name)
-        if value is not None:
-            yield name, value
 
 
 def _marks(kind: inspect.Type, name: str, mark: bool | None = None) -> Iterator[bool]:
@@ -62,8 +53,8 @@ def _marks(kind: inspect.Type, name: str, mark: bool | None = None) -> Iterator[
                 raise TypeError(f"{name} holds text; let its type be `Personal` or `Code`")
             yield mark
         case inspect.UnionType(types=kinds):
-            for one in kinds:
-                yield from _marks(one, name, mark)
+            for member in kinds:
+                yield from _marks(member, name, mark)
         case inspect.DictType(key_type=key, value_type=value):
             yield from _marks(key, name)
             yield from _marks(value, name)

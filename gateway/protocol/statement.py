@@ -7,6 +7,7 @@ Must not know: what a detail means.
 from __future__ import annotations
 
 from functools import cache
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -28,7 +29,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 def stated(message: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the details of a message that ``kind`` has fields for."""
-    return {name: getattr(message, name) for name in _shared(type(message), kind)}
+    names = _shared(type(message), kind)
+    return dict(zip(names, map(getattr, repeat(message), names), strict=True))
 
 
 @cache

@@ -139,6 +139,7 @@ def serving(tag: str, supported: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+@lru_cache(maxsize=_CACHE)
 def same(a: str, b: str) -> bool:
     """Tell whether a reader of ``a`` can read ``b`` without a translation."""
     return _written(a) == _written(b)

@@ -34,7 +34,7 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
     """Return a Redis with a long log of room ``r``, which no gateway follows."""
     log = EventLog("epoch", Limits())
     for n in range(1, EVENTS + 1):
-        source = Source(seq=log.next(), id=f"u{n}x", rev=1, ord=n, lang="en", text=f"line {n}")
+        source = Source(seq=log.seq + 1, id=f"u{n}x", rev=1, ord=n, lang="en", text=f"line {n}")
         log.append(source, 1.0)
     entries = as_written(log, log.entries(), 0.0)
     with RedisServer(tmp_path) as server:

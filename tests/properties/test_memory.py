@@ -120,7 +120,7 @@ def encode(events: Iterable[Durable]) -> None:
 
 
 def append(log: EventLog, event: Durable) -> None:
-    numbered = msgspec.structs.replace(event, seq=log.next())
+    numbered = msgspec.structs.replace(event, seq=log.seq + 1)
     log.append(numbered, 0.5 + log.seq)
 
 

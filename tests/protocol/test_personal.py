@@ -7,7 +7,7 @@ import pytest
 
 from gateway.protocol.fields import Code, Personal
 from gateway.protocol.messages import EVENTS, REQUESTS, Say, Source
-from gateway.protocol.personal import erased, personal_fields, texts
+from gateway.protocol.personal import erased, personal_fields
 from gateway.protocol.statement import Statement, stated
 
 
@@ -45,10 +45,6 @@ def test_text_is_found_in_tuples_mappings_and_structs() -> None:
 def test_an_erased_message_keeps_everything_but_its_personal_text() -> None:
     event = Source(seq=3, id="u1", rev=2, ord=1, lang="en", text="hello", speaker="Ana", t0=1.5)
     assert erased(event) == Source(seq=3, id="u1", rev=2, ord=1, lang="en", text="", t0=1.5)
-
-
-def test_texts_are_the_personal_fields_that_are_set() -> None:
-    assert dict(texts(Say(text="hello", id="u1"))) == {"text": "hello"}
 
 
 def test_details_reach_every_message_that_has_a_field_for_them() -> None:

@@ -46,7 +46,6 @@ async def test_every_field_of_an_event_is_restored(disk: Disk) -> None:
     async with disk.open() as store:
         log = (await store.claim("meeting")).log
         for event in events:
-            log.next()
             log.append(event, disk.time.clock())
     async with disk.open() as store:
         assert (await store.claim("meeting")).log.since(0) == events

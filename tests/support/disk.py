@@ -62,7 +62,7 @@ class Disk:
 
     def say(self, log: EventLog, text: str = "good morning", times: int = 1) -> None:
         for _ in range(times):
-            seq = log.next()
+            seq = log.seq + 1
             event = Source(seq=seq, id=f"u{seq}", rev=1, ord=seq, lang="en", text=text)
             log.append(event, self.time.clock())
 

@@ -31,7 +31,7 @@ class History:
 
     def say(self, id: str, text: str = "Good morning.", at: float = 1.0, **more: Any) -> None:
         """Add the original text; ``ord`` rises unless it is given."""
-        seq = self.log.next()
+        seq = self.log.seq + 1
         self.ords[id] = more.pop("ord", seq)
         fields = {"lang": "en", **more}
         self.log.append(Source(seq=seq, id=id, rev=1, ord=self.ords[id], text=text, **fields), at)
@@ -46,18 +46,18 @@ class History:
         self._append(Edited, id, at, lang=lang, text=text, by=by)
 
     def retract(self, id: str, at: float = 5.0) -> None:
-        seq = self.log.next()
+        seq = self.log.seq + 1
         self.log.append(Retracted(seq=seq, id=id, ord=self.ords[id]), at)
 
     def cancel(self, id: str, lang: str | None = None, at: float = 3.0) -> None:
-        event = Cancelled(seq=self.log.next(), id=id, rev=1, lang=lang, was="running")
+        event = Cancelled(seq=self.log.seq + 1, id=id, rev=1, lang=lang, was="running")
         self.log.append(event, at)
 
     def settings(self) -> None:
-        self.log.append(Settings(seq=self.log.next(), version=1, context="A stand-up."), 0.0)
+        self.log.append(Settings(seq=self.log.seq + 1, version=1, context="A stand-up."), 0.0)
 
     def _append(self, kind: Any, id: str, at: float, **fields: Any) -> None:
-        seq = self.log.next()
+        seq = self.log.seq + 1
         self.log.append(kind(seq=seq, id=id, rev=1, ord=self.ords.get(id, 999), **fields), at)
 
     def read(self) -> Transcript:

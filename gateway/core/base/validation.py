@@ -18,7 +18,7 @@ from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.fields import Terms
 from gateway.protocol.messages import Edit, Say, Set
-from gateway.protocol.personal import personal_fields, texts
+from gateway.protocol.personal import personal_fields
 from gateway.text import languages
 
 Request = TypeVar("Request", Say, Edit, Set)
@@ -83,7 +83,9 @@ def clean(text: str) -> str:
 
     Returns "" if no visible character is left.
     """
-    text = printable(unicodedata.normalize("NFC", text)).strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    text = (text if text.isprintable() else printable(text)).strip()
     # Nearly every text begins with a letter or a digit, which is quicker to check.
     if text[:1].isalnum() or any(unicodedata.category(c)[0] not in "ZC" for c in text):
         return text
@@ -92,8 +94,6 @@ def clean(text: str) -> str:
 
 def printable(text: str) -> str:
     """Replace control characters, line separators and lone surrogates by spaces."""
-    if text.isprintable():
-        return text
     return "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
 
 
@@ -122,12 +122,12 @@ def cleaned(message: Request, most: int) -> Request:
     into no language, and ``too_many_targets`` for more than `GLOSSARY_TAGS` of them.
     """
     clean_texts: dict[str, object] = {}
-    mandatory = personal_fields(type(message))
-    for name, value in texts(message):
-        if not isinstance(value, str):
+    for name, empty in personal_fields(type(message)).items():
+        value = getattr(message, name)
+        if isinstance(value, str):
+            clean_texts[name] = clean(value) if empty is None else said(value, most)
+        elif value is not None:
             clean_texts[name] = _glossary(value)
-        else:
-            clean_texts[name] = clean(value) if mandatory[name] is None else said(value, most)
     return replace(message, **clean_texts)
 
 
@@ -155,8 +155,8 @@ def _translation(text: str | Mapping[str, str], tags: Mapping[str, str]) -> str 
     """
     if isinstance(text, str):
         return clean(text)
-    texts = ((tags[tag], clean(one)) for tag, one in text.items())
-    return {tag: one for tag, one in texts if one}
+    translations = ((tags[tag], clean(term)) for tag, term in text.items())
+    return {tag: term for tag, term in translations if term}
 
 
 def named(tags: Sequence[str], most: int) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def readable(
         raise ClientFault(
             ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may read {most}."
         )
-    found: dict[str, None] = {}
+    known: dict[str, None] = {}
     unknown = []
     denied = None
     for lang in tags:
@@ -203,7 +203,7 @@ def readable(
             unknown.append(lang)
             continue
         # A language that is only spoken here can be read as it was said.
-        if not any(languages.match(tag, known) for known in (model.targets, model.sources)):
+        if not any(languages.match(tag, there) for there in (model.targets, model.sources)):
             unknown.append(lang)
             continue
         try:
@@ -211,8 +211,8 @@ def readable(
         except ClientFault as fault:
             denied = fault.with_traceback(None)  # it refers to this frame
         else:
-            found[tag] = None
-    return tuple(found), unsupported(unknown, model.targets) if unknown else denied
+            known[tag] = None
+    return tuple(known), unsupported(unknown, model.targets) if unknown else denied
 
 
 @lru_cache(maxsize=4)  # of the few models that a process has at a time; each socket asks
@@ -223,7 +223,7 @@ def impossible(model: Model) -> dict[str, tuple[str, ...]]:
     """
     if len(model.sources) * len(model.targets) > PAIRS:
         return {}
-    found = {
+    lacking = {
         source: tuple(
             target
             for target in model.targets
@@ -231,7 +231,7 @@ def impossible(model: Model) -> dict[str, tuple[str, ...]]:
         )
         for source in model.sources
     }
-    return {source: targets for source, targets in found.items() if targets}
+    return {source: targets for source, targets in lacking.items() if targets}
 
 
 def unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:

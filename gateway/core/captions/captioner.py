@@ -11,6 +11,7 @@ any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -131,15 +132,23 @@ class Captioner:
 
     # --- what is to be made ---------------------------------------------------------------------
 
-    def translate(self, utterance: Utterance, langs: Iterable[str], now: float) -> None:
-        """Bring the utterance's captions, and new ones in ``langs``, to its newest text."""
-        pivot = self._model.pivot
+    def translate(
+        self, utterance: Utterance, langs: Iterable[str], now: float, *, admitted: bool = False
+    ) -> None:
+        """Bring the utterance's captions, and new ones in ``langs``, to its newest text.
+
+        :param admitted: whether the scheduler has been asked for the jobs
+        """
+        tags = sorted({*langs, *utterance.captions})
         # The pivot language comes first, so that captions made through it share its translation.
-        for lang in sorted({*langs, *utterance.captions}, key=lambda tag: (tag != pivot, tag)):
+        if len(tags) > 1 and (pivot := self._model.pivot) in tags:
+            tags.remove(pivot)
+            tags.insert(0, pivot)
+        for lang in tags:
             caption = utterance.captions.get(lang) or self._add(utterance, lang)
             # The same text needs no second translation.
             if not caption.state.ended and caption.turn != utterance.turn:
-                self._advance(utterance, caption, now)
+                self._advance(utterance, caption, now, admitted=admitted)
 
     def echo(self, utterance: Utterance, text: str, langs: Iterable[str], now: float) -> None:
         """Show a growing original to readers of the speaker's own language."""
@@ -322,6 +331,8 @@ class Captioner:
         caption: Caption,
         now: float,
         priority: Priority = Priority.FINAL,
+        *,
+        admitted: bool = False,
     ) -> None:
         other = self._other_language(utterance)
         if other is not None:
@@ -346,9 +357,8 @@ class Captioner:
             why = no_source(utterance.lang, sources) if unread else ErrorCode.PAIR_UNSUPPORTED
             self._give_up(utterance, caption, why, now)
             return
-        # `Ingest.say` has asked the scheduler for finals. New languages and late revisions have
-        # not been asked for yet, and partials can wait.
-        if not self._admits(job):
+        # New languages and late revisions have not been asked for yet, and partials can wait.
+        if not (admitted or self._admits(job)):
             self._give_up(utterance, caption, ErrorCode.BUSY, now)
             return
         # `_job` has given it the priority of a final, which must not wait for old utterances.
@@ -386,20 +396,20 @@ class Captioner:
         job = self._job(utterance, caption)
         assert job is not None, "what has been translated can be translated"
         if not free:
-            job = replace(
-                job, prefix=caption.committed, draft=caption.draft_after(caption.committed)
-            )
+            prefix = caption.committed
+            job = replace(job, prefix=prefix, draft=caption.last(prefix)[1])
         caption.requeue(job.id, base=job.prefix)
         self._submit(job, utterance, caption, now)
 
     def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
         """Return the job for a caption as it stands; None if the model lacks the languages."""
-        source = languages.match(utterance.lang, self._model.sources)
-        target = languages.match(caption.lang, self._model.targets)
-        if source is None or target is None or not self._model.supports(source, target):
+        pair = _pair(self._model, utterance.lang, caption.lang)
+        if pair is None:
             return None
+        source, target, steps = pair
         growing = not utterance.final
         prefix = caption.committed if growing else ""
+        ids, draft = caption.last(prefix)
         needed = 0
         if growing:
             needed = self.length_ratios.needed(source, target, utterance.text, prefix)
@@ -411,14 +421,14 @@ class Captioner:
             room=self._name,
             tenant=self.tenant,
             utterance=utterance.id,
-            steps=2 if self._model.pivots(source, target) else 1,
+            steps=steps,
             text=utterance.text,
             source=source,
             target=target,
             partial=growing,
             prefix=prefix,
-            prefix_ids=caption.ids,
-            draft=caption.draft_after(prefix),
+            prefix_ids=ids,
+            draft=draft,
             draft_bias=self._rules.bias if growing else 0.0,
             needed=needed,
             topic=self.translation_context.topic,
@@ -467,3 +477,16 @@ class Captioner:
             text, lang = utterance.text, utterance.lang
             self._told = (text, lang, self.instead(text, lang) if self.instead else None)
         return self._told[2]
+
+
+@lru_cache(maxsize=1_024)  # of the few models that a process has at a time; every job asks
+def _pair(model: Model, spoken: str, read: str) -> tuple[str, str, int] | None:
+    """Return the model's tags for two languages, and the number of steps of a translation.
+
+    Returns None if the model lacks them.
+    """
+    source = languages.match(spoken, model.sources)
+    target = languages.match(read, model.targets)
+    if source is None or target is None or not model.supports(source, target):
+        return None
+    return source, target, 2 if model.pivots(source, target) else 1

@@ -7,6 +7,7 @@ utterance has ended. Must not know: readers, the log.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from msgspec.structs import replace
 
@@ -66,23 +67,24 @@ class Ingest:
         rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
         # Every check comes before the first change, so that a refusal changes nothing.
         if speech is None:
-            if self._repeats_restored(member, say, text, now):
+            known = self._utterances.by_id.get(say.id or "")
+            if known is not None:
+                self._repeat_restored(known, member, say, now)
                 return
-            self._check_unused(say.id)
         elif speech.author != member.id:
             raise ClientFault(
                 ErrorCode.FORBIDDEN, f"Utterance {speech.id!r} belongs to another speaker."
             )
         # A client that got no answer repeats its request, and nothing happens twice.
         elif rev == speech.rev and (text, say.final) == (speech.text, speech.final):
-            _acknowledge(member, speech, say, now)
+            _acknowledge(member, speech.open, speech.id, say, now)
             return
         else:
             _check_revision(speech, rev)
         # Jobs that wait are given the new text, so only the others need a place in the queue.
         queued = [c for c in speech.open.active if c.state is CaptionState.QUEUED] if speech else ()
         wanted = self._subscribers.wanted
-        pairs = [(lang, tag) for tag in wanted if not languages.same(tag, lang)]
+        pairs = [(lang, tag) for tag in wanted if tag != lang and not languages.same(tag, lang)]
         jobs = len(pairs) - len(queued)
         if speech is None:
             tenant = self._captioner.tenant
@@ -105,12 +107,21 @@ class Ingest:
         speech.rev, speech.text, speech.final = rev, text, say.final
         if say.speaker is not None:
             self._context.add_speaker(say.speaker)
-        _note(speech, say, lang)
-        _acknowledge(member, speech, say, now)
-        if say.final:
-            self._end(speech, lang, now)
-        else:
+        part = speech.parts[-1]
+        _note(speech, part, say, lang)
+        ack = Ack(id=speech.id, rev=rev, ord=part.ord, ref=say.ref)
+        member.outbox.send(ack, now)
+        if not say.final:
             self._grow(member, speech, lang, say, now)
+            return
+        text = speech.remainder(lang)
+        # Before the end, after which no earlier text is known.
+        changed = not speech.continues(text, lang)
+        speech.end()
+        if text:
+            self._end(part, text, now, changed=changed, wanted=wanted, admitted=True)
+        else:  # all of the text belongs to the parts before
+            self._captioner.cancel(part, None, now)
 
     def translate_due(self, speech: Speech, now: float) -> None:
         """Translate the agreed part of a growing text, if it is time to."""
@@ -128,30 +139,23 @@ class Ingest:
 
     # --- inside ---------------------------------------------------------------------------------
 
-    def _repeats_restored(self, member: Member, say: Say, text: str, now: float) -> bool:
-        """Acknowledge a text that an earlier process accepted; tell whether it is one.
+    def _repeat_restored(self, known: Utterance, member: Member, say: Say, now: float) -> None:
+        """Acknowledge a repetition of an utterance that an earlier process accepted.
 
         A client that got no answer says its utterance again. Older releases have kept no authors.
+        Raises `ClientFault` (``stale``) if it is no repetition, since the id is in use.
         """
-        known = self._utterances.by_id.get(say.id or "")
-        if known is None or known.author not in ("", member.id):
-            return False
-        if say.rev not in (None, known.rev):
-            return False
-        if (text, say.final) != (known.text, known.final):
-            return False
-        ack = Ack(id=known.id, rev=known.rev, ord=known.ord, ref=say.ref)
-        member.outbox.send(ack, now)
-        return True
-
-    def _check_unused(self, id: str | None) -> None:
-        """Check that an id can be that of a new utterance. Raises `ClientFault` (``stale``)."""
-        known = self._utterances.by_id.get(id or "")
-        if known is not None:
-            what = f"Utterance {id!r} is over."
-            if id != known.root:
-                what = f"{id!r} is a part of {known.root!r}, which is said under that id."
-            raise ClientFault(ErrorCode.STALE, what, "Say the new text under a new id.")
+        if (
+            known.author in ("", member.id)
+            and say.rev in (None, known.rev)
+            and (say.text, say.final) == (known.text, known.final)
+        ):
+            _acknowledge(member, known, known.id, say, now)
+            return
+        what = f"Utterance {known.id!r} is over."
+        if known.id != known.root:
+            what = f"{known.id!r} is a part of {known.root!r}, which is said under that id."
+        raise ClientFault(ErrorCode.STALE, what, "Say the new text under a new id.")
 
     def _grow(self, member: Member, speech: Speech, lang: str, say: Say, now: float) -> None:
         """Accept a text that will go on: end its complete parts, translate what is agreed."""
@@ -160,30 +164,32 @@ class Ingest:
         while (head := speech.cut(lang)) is not None:
             part = speech.open
             member.in_flight.utterances.add(self._utterances.add_part(speech, now).id)
-            _note(speech, say, lang)
-            self._close(part, head, now, changed=changed)
+            _note(speech, speech.open, say, lang)
+            self._end(part, head, now, changed=changed, wanted=self._subscribers.wanted)
             changed = False  # the change was in the first part
         wanted = self._subscribers.wanted
         self._captioner.echo(speech.open, speech.remainder(lang), wanted, now)
         self.translate_due(speech, now)
 
-    def _end(self, speech: Speech, lang: str, now: float) -> None:
-        """End the open part of a text that is complete."""
-        part, text = speech.open, speech.remainder(lang)
-        # Before the end, after which the policy knows no earlier text.
-        changed = not speech.policy.continues(text, lang)
-        speech.end()
-        if text:
-            self._close(part, text, now, changed=changed)
-        else:  # all of the text belongs to the parts before
-            self._captioner.cancel(part, None, now)
+    def _end(
+        self,
+        part: Utterance,
+        text: str,
+        now: float,
+        *,
+        changed: bool,
+        wanted: Collection[str],
+        admitted: bool = False,
+    ) -> None:
+        """End an utterance, or one part of a long one.
 
-    def _close(self, part: Utterance, text: str, now: float, *, changed: bool) -> None:
-        """End an utterance, or one part of a long one."""
+        :param changed: whether words have changed that were translated already
+        :param admitted: whether the scheduler has been asked for its jobs
+        """
         if changed:
             self._captioner.invalidate(part)
         self._outcomes.end_speech(part, text, now)
-        self._captioner.translate(part, self._subscribers.wanted, now)
+        self._captioner.translate(part, wanted, now, admitted=admitted)
         self._outcomes.settle(part, now)
 
 
@@ -203,14 +209,15 @@ def _check_revision(speech: Speech, rev: int) -> None:
         )
 
 
-def _note(speech: Speech, say: Say, lang: str) -> None:
+def _note(speech: Speech, part: Utterance, say: Say, lang: str) -> None:
     """Copy the language and the details of the newest revision to the open part."""
-    part = speech.open
     part.grown = part.grown or not say.final
     part.rev = speech.rev
     part.lang = lang
     before = part.statement
-    given = {name: value for name, value in stated(say, Statement).items() if value is not None}
+    given = stated(say, Statement)
+    if len(speech.parts) > 1 or before != Statement():
+        given = {name: value for name, value in given.items() if value is not None}
     # A later part begins where the one before it ended.
     t0 = before.t0
     if t0 is None:
@@ -218,6 +225,5 @@ def _note(speech: Speech, say: Say, lang: str) -> None:
     part.statement = replace(before, **(given | {"t0": t0, "t1": say.t1}))
 
 
-def _acknowledge(member: Member, speech: Speech, say: Say, now: float) -> None:
-    ack = Ack(id=speech.id, rev=speech.rev, ord=speech.open.ord, ref=say.ref)
-    member.outbox.send(ack, now)
+def _acknowledge(member: Member, utterance: Utterance, id: str, say: Say, now: float) -> None:
+    member.outbox.send(Ack(id=id, rev=utterance.rev, ord=utterance.ord, ref=say.ref), now)

@@ -127,11 +127,6 @@ class EventLog:
             return False
         return self.oldest - 1 <= seq <= self.seq
 
-    def next(self) -> int:
-        """Return the number of the event that is about to be appended."""
-        self.seq += 1
-        return self.seq
-
     def copied(self, now: float) -> EventLog:
         """Return a log of the same events, which can be changed. An empty one begins now."""
         copy = EventLog(self.epoch, self._limits, began=self.began if self.seq else now)
@@ -143,7 +138,8 @@ class EventLog:
 
     def append(self, event: Durable, now: float) -> None:
         """Append the event with the newest number."""
-        assert event.seq == self.seq, "an event was numbered and not appended"
+        assert event.seq == self.seq + 1, "the numbers of a log have no holes"
+        self.seq += 1
         self._keep(LogEntry(event, now - self.began))
 
     def restore(self, entries: Iterable[LogEntry], authors: Mapping[int, str]) -> None:
@@ -313,21 +309,26 @@ def cost(event: Durable) -> int:
     Every text counts as if no other event shared it. ``tests/properties/test_memory.py`` compares
     it with the memory that events really take.
     """
-    return ENTRY_BYTES + getsizeof(event) + sum(map(_memory, _PARTS[type(event)](event)))
+    return ENTRY_BYTES + getsizeof(event) + _memory(_PARTS[type(event)](event))
 
 
-def _memory(value: object) -> int:
-    if isinstance(value, str):
-        return memory(value)
-    if value is None or (isinstance(value, int) and value <= SMALL):
-        return 0  # CPython keeps a single object of each
-    if isinstance(value, dict):
-        return getsizeof(value) + sum(map(memory, value)) + sum(map(_memory, value.values()))
-    if isinstance(value, tuple):
-        return getsizeof(value) + sum(map(memory, value))
-    if isinstance(value, Timing):
-        return getsizeof(value) + sum(map(getsizeof, astuple(value)))
-    return getsizeof(value)
+def _memory(values: Iterable[object]) -> int:
+    """Return the memory of some values, in bytes."""
+    size = 0
+    for value in values:
+        if isinstance(value, str):
+            size += memory(value)
+        elif value is None or (isinstance(value, int) and value <= SMALL):
+            pass  # CPython keeps a single object of each
+        elif isinstance(value, dict):
+            size += getsizeof(value) + _memory(value) + _memory(value.values())
+        elif isinstance(value, tuple):
+            size += getsizeof(value) + _memory(value)
+        elif isinstance(value, Timing):
+            size += getsizeof(value) + sum(map(getsizeof, astuple(value)))
+        else:
+            size += getsizeof(value)
+    return size
 
 
 def _parts(kind: type[Durable]) -> Callable[[Durable], tuple[object, ...]]:
@@ -336,7 +337,7 @@ def _parts(kind: type[Durable]) -> Callable[[Durable], tuple[object, ...]]:
     A literal takes none: there is one object of each in a process.
     """
     fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]
-    return attrgetter(*(one.name for one in fields if not isinstance(one.type, LiteralType)))
+    return attrgetter(*(part.name for part in fields if not isinstance(part.type, LiteralType)))
 
 
 _PARTS = {kind: _parts(kind) for kind in DURABLE}

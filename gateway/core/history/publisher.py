@@ -53,7 +53,7 @@ class Publisher:
     def source(self, utterance: Utterance, now: float) -> None:
         """Publish the original of a complete utterance."""
         event = Source(
-            seq=self._log.next(),
+            seq=self._log.seq + 1,
             id=utterance.id,
             rev=utterance.rev,
             ord=utterance.ord,
@@ -76,7 +76,7 @@ class Publisher:
         """Publish a complete caption."""
         assert caption.by is not None, "it has been finished"
         event = Final(
-            seq=self._log.next(),
+            seq=self._log.seq + 1,
             id=utterance.id,
             rev=utterance.rev,
             ord=utterance.ord,
@@ -94,7 +94,7 @@ class Publisher:
     ) -> None:
         """Publish that there will be no caption."""
         event = Failed(
-            seq=self._log.next(),
+            seq=self._log.seq + 1,
             id=utterance.id,
             rev=utterance.rev,
             ord=utterance.ord,
@@ -115,9 +115,9 @@ class Publisher:
     ) -> None:
         """Publish that the work on one language, or on the whole utterance, was stopped."""
         event = Cancelled(
-            seq=self._log.next(), id=utterance.id, rev=utterance.rev, lang=lang, was=was
+            seq=self._log.seq + 1, id=utterance.id, rev=utterance.rev, lang=lang, was=was
         )
-        utterance.seq = utterance.seq or self._log.seq
+        utterance.seq = utterance.seq or self._log.seq + 1
         self._publish(event, lang, now, reply)
 
     def original(self, utterance: Utterance, now: float, reply: Reply) -> None:
@@ -142,13 +142,13 @@ class Publisher:
         """Publish that an utterance was retracted, and erase its texts from the log."""
         # First, so that nobody who reads the log after the event still finds the text.
         self._log.erase(utterance.ord)
-        event = Retracted(seq=self._log.next(), id=utterance.id, ord=utterance.ord)
+        event = Retracted(seq=self._log.seq + 1, id=utterance.id, ord=utterance.ord)
         self._publish(event, None, now, reply)
 
     def settings(self, change: Set, version: int, now: float, member: Member) -> None:
         """Publish a member's change of the room's settings, or of its own."""
         event = Settings(
-            seq=self._log.next(),
+            seq=self._log.seq + 1,
             version=version,
             context=change.context,
             glossary=change.glossary,
@@ -161,7 +161,7 @@ class Publisher:
 
     def _edited(self, utterance: Utterance, lang: str, text: str, by: By) -> Edited:
         return Edited(
-            seq=self._log.next(),
+            seq=self._log.seq + 1,
             id=utterance.id,
             rev=utterance.rev,
             ord=utterance.ord,

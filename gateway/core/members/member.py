@@ -12,7 +12,6 @@ import msgspec
 
 from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
-from gateway.core.members.in_flight import InFlight
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Cancelled, Failed, Final, View
 
@@ -39,6 +38,34 @@ class CatchUp(msgspec.Struct, eq=False):
     """The next events are about to be sent already."""
     owed: dict[int, Envelope] = {}
     """Events that answer requests of its own, by number, as it is to see them."""
+
+
+class InFlight:
+    """The work in flight of one session, whichever of its sockets has begun it.
+
+    :param owner: id of the session
+    """
+
+    __slots__ = ("owner", "pending", "utterances")
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.utterances: set[str] = set()
+        """Ids of utterances that have not ended."""
+        self.pending = 0
+        """Requests without an answer that name none of `utterances`. They count like utterances,
+        since each of them may begin one."""
+
+    def __repr__(self) -> str:
+        return f"<InFlight of {self.owner}: {len(self.utterances)} and {self.pending} pending>"
+
+    def __len__(self) -> int:
+        return len(self.utterances) + self.pending
+
+    def clear(self) -> None:
+        """End everything. An account that counts this object counts nothing more."""
+        self.utterances.clear()
+        self.pending = 0
 
 
 class Member:

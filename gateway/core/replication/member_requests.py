@@ -8,7 +8,7 @@ Bound: `WAITING` requests.
 
 from __future__ import annotations
 
-from gateway.core.members.in_flight import InFlight
+from gateway.core.members.member import InFlight
 from gateway.core.room.abstract_room import Request
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Say

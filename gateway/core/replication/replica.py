@@ -421,7 +421,6 @@ class Replica(AbstractRoom):
             log.originals.add(event.seq)
         if message.author is not None:
             log.authors[event.seq] = message.author
-        log.next()
         log.append(event, log.began + message.at)
         # Recognisers of this gateway are told names and terms too.
         restore.learn(self.translation_context, event)

@@ -73,7 +73,7 @@ class OverloadMonitor:
         self._size = 0.0  # bytes of a final, lately
         self._running: dict[str, tuple[int, float, bool]] = {}
         self._least = math.inf  # shortest wait of this interval
-        self._asked = self._made = 0  # finals in this interval
+        self.asked = self._made = 0  # finals in this interval
         self._rates = (0.0, 0.0)  # the same, lately
         self._polled = -math.inf
         # Tenant and time of the last utterance of each room, the longest served first.
@@ -103,10 +103,6 @@ class OverloadMonitor:
         return self._pace * self._size
 
     # --- what is measured -----------------------------------------------------------------------
-
-    def asked(self) -> None:
-        """Note that a final was asked for."""
-        self._asked += 1
 
     def begun(self, id: str, size: int, waited: float, now: float, *, alone: bool) -> None:
         """Note that the engine was given a final of ``size`` bytes.
@@ -158,7 +154,7 @@ class OverloadMonitor:
         asked, made = self._rates
         weight = 2 * QUICK
         self._rates = (
-            asked + weight * (self._asked - asked),
+            asked + weight * (self.asked - asked),
             made + weight * (self._made - made),
         )
         # A room in which nobody speaks leaves its slot to another.
@@ -173,7 +169,7 @@ class OverloadMonitor:
                 self._shrink(now)
         elif self.overloaded:
             self._relax(now)
-        self._least, self._asked, self._made = math.inf, 0, 0
+        self._least, self.asked, self._made = math.inf, 0, 0
 
     def admit(
         self,

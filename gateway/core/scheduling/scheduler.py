@@ -63,7 +63,7 @@ class StopJob(msgspec.Struct, frozen=True):
     job_id: str
 
 
-class _Place(NamedTuple):
+class _Queue(NamedTuple):
     """A queue for jobs of an utterance: of the engine, or of one lane of several engines."""
 
     jobs: int
@@ -148,10 +148,7 @@ class Scheduler:
             return False
         # Old utterances must not take the places of what is said now.
         depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
-        return all(
-            place.queued + place.jobs <= depth + max(0, place.free)
-            for place in self._places(jobs, pairs)
-        )
+        return _fit(self._queues(jobs, pairs), depth)
 
     def admit(
         self, room: str, tenant: str, jobs: int, now: float, pairs: Sequence[Pair] = ()
@@ -160,29 +157,30 @@ class Scheduler:
 
         Otherwise returns the seconds after which to try again.
         """
+        queues = self._queues(jobs, pairs)
+        longest = queues[0]
         # With several engines, the lane decides in which the jobs would wait longest.
-        place = max(
-            self._places(jobs, pairs), key=lambda place: place.finals / max(1, place.capacity)
-        )
+        if len(queues) > 1:
+            longest = max(queues, key=lambda queue: queue.finals / max(1, queue.capacity))
         # Before the monitor is asked: a full queue is refused even without overload.
-        if not self.admits(jobs, pairs=pairs):
-            return self.load.full(place.queued, place.capacity, now)
+        if not _fit(queues, self.depth):
+            return self.load.full(longest.queued, longest.capacity, now)
         behind = self.load.overloaded and self._turns[Priority.FINAL].behind(room, jobs)
-        free = place.free
+        free = longest.free
         # The last slot was kept free for a tenant that has none running.
         kept = 0 < free <= jobs and len(self._slots) > 1 and not self._slots.get(tenant)
         return self.load.admit(
-            room, tenant, place.finals, place.capacity, now, behind=behind, kept=kept
+            room, tenant, longest.finals, longest.capacity, now, behind=behind, kept=kept
         )
 
-    def _places(self, jobs: int, pairs: Sequence[Pair]) -> list[_Place]:
+    def _queues(self, jobs: int, pairs: Sequence[Pair]) -> list[_Queue]:
         """Return the queues that ``jobs`` jobs of these pairs would wait in."""
         if self.slots is None or not pairs:
-            free = self.capacity - self.running
-            return [_Place(jobs, self.queued, self.finals, self.capacity, free)]
+            free = self.capacity - len(self._running)
+            return [_Queue(jobs, len(self._waiting), self.finals, self.capacity, free)]
         lanes = Counter(self.slots.lane(*pair) for pair in pairs)
         return [
-            _Place(
+            _Queue(
                 min(count, jobs),
                 self._of_lane(self._waiting_by_pair, lane),
                 self._of_lane(self._finals_by_pair, lane),
@@ -233,7 +231,7 @@ class Scheduler:
         self._turns[job.priority].add(job)
         self._count(job, +1)
         if job.priority is Priority.FINAL:
-            self.load.asked()
+            self.load.asked += 1
 
     def waits(self, job_id: str) -> bool:
         """Tell whether a job waits for the engine."""
@@ -242,8 +240,8 @@ class Scheduler:
     def update(self, job: Job) -> None:
         """Replace a waiting job by one with a newer text and the same id, room and priority."""
         old, since = self._waiting[job.id]
-        place = (job.tenant, job.room, job.priority)
-        assert (old.tenant, old.room, old.priority) == place, "it would lose its place"
+        order = (job.tenant, job.room, job.priority)
+        assert (old.tenant, old.room, old.priority) == order, "it would lose its turn"
         self._waiting[job.id] = (job, since)
 
     def abort(self, job_id: str) -> JobStage | None:
@@ -365,3 +363,11 @@ class Scheduler:
         del self._waiting[job.id]
         self._count(job, -1)
         self._turns[job.priority].remove(job)
+
+
+def _fit(queues: Sequence[_Queue], depth: int) -> bool:
+    """Tell whether jobs can wait in all of these queues."""
+    for queue in queues:
+        if queue.queued + queue.jobs > depth + max(0, queue.free):
+            return False
+    return True

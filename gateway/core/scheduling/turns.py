@@ -56,7 +56,8 @@ class Shares:
         # Virtual time never goes back, or a party that was idle would be ahead of all others.
         now = self._now = max(self._now, self._due[key])
         self._due[key] += work
-        self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
+        if len(self._due) > 1:
+            self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
 
 
 class JobTurns:

@@ -22,8 +22,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gateway.auth.permissions import Permissions, Quota
-from gateway.core.members.in_flight import InFlight
-from gateway.core.members.member import Member
+from gateway.core.members.member import InFlight, Member
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import TokenBucket
 

@@ -240,7 +240,8 @@ class Session:
             why = f"More than {limits.rate:g} frames a second; it was not read."
             self.report(ClientFault(ErrorCode.RATE, why, retry_ms=math.ceil(wait * 1000)), now)
             return
-        self._bucket.spend(len(frame) // WEIGHT)
+        if len(frame) >= WEIGHT:
+            self._bucket.spend(len(frame) // WEIGHT)
         try:
             message = decode(frame)
         except ClientFault as fault:
@@ -292,8 +293,7 @@ class Session:
 
         :param heard: whether it was heard in the audio of this socket
         """
-        self._check_released()
-        self._check_role("say")
+        self._check_change("say")
         # An utterance that was accepted may be completed; only new ones are refused.
         if self._leaving and not heard and not self.room.knows(self.member, message.id):
             raise closing()
@@ -315,15 +315,13 @@ class Session:
         self.room.cancel(self.member, replace(message, langs=langs), now)
 
     def _edit(self, message: Edit, now: float) -> None:
-        self._check_released()
-        self._check_role("edit")
+        self._check_change("edit")
         lang = languages.normalise(message.lang)
         message = validation.cleaned(message, self._context.limits.text)
         self.room.edit(self.member, replace(message, lang=lang), now)
 
     def _retract(self, message: Retract, now: float) -> None:
-        self._check_released()
-        self._check_role("retract")
+        self._check_change("retract")
         self.room.retract(self.member, message, now)
 
     def _get(self, message: Get, now: float) -> None:
@@ -362,7 +360,7 @@ class Session:
             self._leave_if_heard(now)
 
     def _want(self, want: Want, now: float) -> None:
-        self._check_released()
+        self._check_change()
         langs, fault = self._readable(want.langs)
         # A request whose languages are all unknown leaves the present ones as they are.
         if fault is None or langs:
@@ -405,8 +403,7 @@ class Session:
         return validation.readable(tags, context.model, context.limits.targets, self.permissions)
 
     def _set(self, change: Set, now: float) -> None:
-        self._check_released()
-        self._check_role("set")
+        self._check_change("set")
         if change.from_ is not None:
             self.spoken.stated = self.spoken.normalised(change.from_)
             change = replace(change, from_=self.spoken.stated)
@@ -439,12 +436,14 @@ class Session:
 
     # --- checks -----------------------------------------------------------------------------------
 
-    def _check_released(self) -> None:
+    def _check_change(self, what: str | None = None) -> None:
         # Reading and leaving are still possible, since they change nothing in the room.
         if self._released:
             raise ClientFault(
                 ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
             )
+        if what is not None and self.member.role is Role.VIEW:
+            self._check_role(what)
 
     def _check_role(self, what: str) -> None:
         if self.member.role is Role.VIEW:

@@ -140,11 +140,6 @@ class Agreement:
         self._last = ()
         self.committed = ""
 
-    def forget(self) -> None:
-        """Forget all hypotheses, because nothing more is made of the caption."""
-        self.reset()
-        self._text, self.ids = "", ()
-
 
 def _within(text: Sequence[str], needed: int, length: int) -> int:
     """Return the number of units that end before ``needed`` characters; 0 if the text has fewer.

@@ -20,10 +20,9 @@ class CaptionState(enum.Enum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
-    @property
-    def ended(self) -> bool:
-        """True if nothing more is made of the caption."""
-        return self in ENDED
+    def __init__(self, value: str) -> None:
+        # An attribute and no property, because it is read for every caption at every turn.
+        self.ended = value in ("final", "failed", "cancelled")
 
 
 class CaptionEvent(enum.Enum):
@@ -39,9 +38,6 @@ class CaptionEvent(enum.Enum):
 
 
 _S, _E = CaptionState, CaptionEvent
-
-ENDED = frozenset((_S.FINAL, _S.FAILED, _S.CANCELLED))
-"""States in which a caption is complete or will never be."""
 
 _END = {_E.FINISH: _S.FINAL, _E.FAIL: _S.FAILED, _E.CANCEL: _S.CANCELLED}
 

@@ -11,7 +11,7 @@ whose events the log has dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice, takewhile
+from itertools import islice
 
 from gateway.core.base.translation_context import Pairs
 from gateway.core.streaming.options import StreamingOptions
@@ -51,7 +51,7 @@ class Utterances:
     def bytes(self) -> int:
         """Memory of the utterances beside the events of the log."""
         # A list first, because threads ask, too.
-        captions = sum(len(one.captions) for one in list(self.by_id.values()))
+        captions = sum(len(utterance.captions) for utterance in list(self.by_id.values()))
         return len(self.by_id) * UTTERANCE_BYTES + captions * CAPTION_BYTES
 
     def begin(self, id: str | None, author: str, now: float) -> Speech:
@@ -62,25 +62,29 @@ class Utterances:
             id = f"u{number}"
             number += 1
         speech = self.speeches[id] = Speech(id, author, self._options)
-        self.add_part(speech, now)
+        self._add(speech, id, now)
         return speech
 
     def add_part(self, speech: Speech, now: float) -> Utterance:
         """Begin the next utterance of a speech; it is the open one from now on."""
+        return self._add(speech, speech.name(self.by_id), now)
+
+    def _add(self, speech: Speech, id: str, now: float) -> Utterance:
         self._last_ord += 1
-        id = speech.name(self.by_id)
         part = self.by_id[id] = Utterance(id, self._last_ord, speech.author, now)
         # Clients know all parts by the id of the first.
         part.root = speech.id
         speech.parts.append(part)
-        self._forget()
+        if len(self.by_id) > self._limits.utterances:
+            self._forget()
         return part
 
     def restore(self, utterance: Utterance) -> None:
         """Add an utterance of an earlier process."""
         self._last_ord = utterance.ord
         self.by_id[utterance.id] = utterance
-        self._forget()
+        if len(self.by_id) > self._limits.utterances:
+            self._forget()
 
     def knows(self, id: str | None) -> bool:
         """Tell whether ``id`` is in use."""
@@ -112,22 +116,20 @@ class Utterances:
         # After a restart there is no speech to the utterance, and no part will be added.
         return [other for other in self.by_id.values() if other.root == id]
 
-    def last(self, most: int) -> list[Utterance]:
-        """Return the last complete utterances that stand, newest first."""
-        standing = (
-            utterance
-            for utterance in reversed(self.by_id.values())
-            if utterance.final and not utterance.retracted and not utterance.cancelled
-        )
-        return list(islice(standing, most))
-
     def translated_before(self, utterance: Utterance, lang: str) -> Pairs:
         """Return the texts of the same language shortly before, with their translations.
 
-        Oldest first; `Limits.context` at most, none older than `Limits.context_s`.
+        Oldest first; `Limits.context` at most, none older than `Limits.context_s`. Utterances that
+        were not completed, or were retracted, are passed over.
         """
         pairs: list[tuple[str, str]] = []
-        for earlier in self.last(NEAR):
+        left = NEAR
+        for earlier in reversed(self.by_id.values()):
+            if not earlier.final or earlier.retracted or earlier.cancelled:
+                continue
+            if not left:
+                break
+            left -= 1
             # A backfilled utterance is not told what was said after it.
             if earlier.ord >= utterance.ord:
                 continue
@@ -149,11 +151,17 @@ class Utterances:
 
         :param oldest: number of the oldest event in the log
         """
-        dropped = takewhile(lambda one: one.seq < oldest, self.by_id.values())
-        self._drop([utterance for utterance in dropped if utterance.ended])
+        gone: list[Utterance] = []
+        for utterance in self.by_id.values():
+            if utterance.seq >= oldest:
+                break
+            if utterance.ended:
+                gone.append(utterance)
+        if gone:
+            self._drop(gone)
 
     def _forget(self) -> None:
-        over = max(0, len(self.by_id) - self._limits.utterances)
+        over = len(self.by_id) - self._limits.utterances
         ended = (utterance for utterance in self.by_id.values() if utterance.ended)
         self._drop(list(islice(ended, over)))
 

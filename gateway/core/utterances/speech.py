@@ -22,8 +22,7 @@ from gateway.text import units
 class Speech:
     """A text that one speaker says under one id.
 
-    ``parts``   its utterances in order; all but the last are complete
-    ``policy``  decides when the last part is translated
+    ``parts`` are its utterances in order; all but the last are complete.
     """
 
     __slots__ = (
@@ -33,7 +32,7 @@ class Speech:
         "_pauses",
         "author",
         "final",
-        "policy",
+        "_policy",
         "id",
         "parts",
         "rev",
@@ -48,11 +47,12 @@ class Speech:
         """Newest revision, whole and as it was said."""
         self.final = False
         self.parts: list[Utterance] = []
-        self.policy = PartialPolicy(options.pace)
         self._options = options
-        self._pauses = PauseMap()
+        # Most texts come complete, and need neither of them.
+        self._policy: PartialPolicy | None = None
+        self._pauses: PauseMap | None = None
         self._consumed: list[str] = []
-        self._count = 0
+        self._count = 1
 
     def __repr__(self) -> str:
         return f"<Speech {self.id} rev {self.rev}, {self._count} parts>"
@@ -63,12 +63,19 @@ class Speech:
         return self.parts[-1]
 
     @property
+    def policy(self) -> PartialPolicy:
+        """The policy that decides when the last part is translated."""
+        if self._policy is None:
+            self._policy = PartialPolicy(self._options.pace)
+        return self._policy
+
+    @property
     def growing(self) -> bool:
         """True if it is neither complete nor cancelled."""
         return not (self.open.final or self.open.cancelled)
 
     def name(self, taken: Container[str]) -> str:
-        """Return the id of the next part, which skips ids that clients use for something else."""
+        """Return the id of a later part, which skips ids that clients use for something else."""
         self._count += 1
         while (id := segmentation.part_id(self.id, self._count)) in taken:
             self._count += 1
@@ -86,18 +93,21 @@ class Speech:
         :param at: time at which it was spoken, in seconds: a pause is a good place to cut
         """
         rest = self.remainder(lang)
+        self._pauses = self._pauses or PauseMap()
         self._pauses.record(len(units.keyed(rest, units.spaced(lang))[0]), lang, at)
         self.policy.offer(rest, lang, now)
 
     def cut(self, lang: str) -> str | None:
         """Return the complete beginning of the open part, if there is one, and cut behind it."""
-        agreed = self.policy.agreed
+        policy, pauses = self.policy, self._pauses
+        assert pauses is not None, "a text was offered"
+        agreed = policy.agreed
         at = segmentation.cut(
             agreed,
             lang,
             self._options.lengths,
-            self._pauses.before,
-            since=self.policy.admitted,
+            pauses.before,
+            since=policy.admitted,
             hidden=self._options.stability.mask,
         )
         if at is None:
@@ -105,17 +115,17 @@ class Speech:
         keys, _ = units.keyed(agreed[:at], units.spaced(lang))
         # Remembered as keys, because later revisions may spell these words differently.
         self._consumed += keys
-        self._pauses.drop(len(keys))
-        self.policy = self.policy.rest(len(keys))
+        pauses.drop(len(keys))
+        self._policy = policy.rest(len(keys))
         return agreed[:at].strip()
+
+    def continues(self, text: str, lang: str) -> bool:
+        """Tell whether a final text continues the one that was translated last."""
+        return self._policy is None or self._policy.continues(text, lang)
 
     def end(self) -> None:
         """Forget the state that is only needed to find the parts again in a longer text."""
-        self.policy, self._pauses, self._consumed = (
-            PartialPolicy(self._options.pace),
-            PauseMap(),
-            [],
-        )
+        self._policy, self._pauses, self._consumed = None, None, []
 
     def erase(self) -> None:
         """Erase the text, because it was retracted."""

@@ -47,6 +47,7 @@ class Caption:
         "_hypothesis",
         "_ids",
         "_needed",
+        "_rules",
         "_queued_at",
         "_started_at",
         "_whole",
@@ -84,7 +85,8 @@ class Caption:
         self.stable = ""
         self.draft = ""
         self.flags: tuple[str, ...] = ()
-        self._agreement = Agreement(lang, rules)
+        self._rules = rules
+        self._agreement: Agreement | None = None  # once a partial was translated
         self._source_kept = True  # the stable text was made of the source as it is
         self._base = ""  # what the running job was forced to begin with
         self._needed = 0  # characters that the running job was asked for; 0: all
@@ -99,26 +101,25 @@ class Caption:
     @property
     def committed(self) -> str:
         """Text that later translations have to begin with; a part of the stable text."""
-        return self._agreement.committed
+        return "" if self._agreement is None else self._agreement.committed
 
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """Token ids of the last translation; empty if unknown."""
-        return self._agreement.ids
+    def last(self, prefix: str) -> tuple[tuple[int, ...], str]:
+        """Return the last translation of a partial: its token ids, and its text behind ``prefix``.
 
-    def draft_after(self, prefix: str) -> str:
-        """Return the last translation without ``prefix``; nothing if it begins otherwise."""
-        return self._agreement.draft(prefix)
+        Both are empty if there is none; the text also if it begins otherwise.
+        """
+        agreement = self._agreement
+        return ((), "") if agreement is None else (agreement.ids, agreement.draft(prefix))
 
     @property
     def contradicted(self) -> bool:
         """True if the translation so far cannot continue the committed text."""
-        return not _agree(self._agreement.committed, self._hypothesis)
+        return not _agree(self.committed, self._hypothesis)
 
     @property
     def broken(self) -> bool:
         """True if the translation as it stands does not begin with the committed text."""
-        return not self._hypothesis.startswith(self._agreement.committed)
+        return not self._hypothesis.startswith(self.committed)
 
     @property
     def forced(self) -> bool:
@@ -128,7 +129,8 @@ class Caption:
     def invalidate(self) -> None:
         """Allow the stable text to be retracted: the source it was made of was changed."""
         self._source_kept = not self.stable
-        self._agreement.reset()
+        if self._agreement is not None:
+            self._agreement.reset()
 
     def queue(
         self,
@@ -149,7 +151,7 @@ class Caption:
         :param base: forced beginning of the translation
         :param needed: see `Job.needed`
         """
-        self._move(CaptionEvent.QUEUE)
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.QUEUE)
         self.job_id = job_id
         self.rev = rev
         self.turn = turn
@@ -165,7 +167,7 @@ class Caption:
     def requeue(self, job_id: str, *, base: str) -> None:
         """Note the job with another forced beginning that replaces one of a final revision."""
         assert not self.partial, repr(self)
-        self._move(CaptionEvent.QUEUE)
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.QUEUE)
         self.job_id = job_id
         self.flags = ()
         self._base = self._hypothesis = base
@@ -180,7 +182,7 @@ class Caption:
 
     def start(self, now: float) -> None:
         """Note that the engine was given the job."""
-        self._move(CaptionEvent.START)
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.START)
         # A caption that is made again has waited for its first job only.
         self._started_at = self._started_at or now
 
@@ -217,18 +219,19 @@ class Caption:
         change.
         """
         assert self.state is CaptionState.RUNNING and self.partial, repr(self)
+        agreement = self._agreement = self._agreement or Agreement(self.lang, self._rules)
         # Text that the new source confirms stays, so that readers see no flicker.
         reset = not self._source_kept and not self._hypothesis.startswith(self.stable)
         if reset:
             self.stable = self.draft = ""
         elif not self._source_kept:
-            self._agreement.commit(self.stable)
+            agreement.commit(self.stable)
         self._source_kept = True
         self._end_job(CaptionEvent.RELEASE)
         # A hypothesis counts once it is whole: half of one always seems to disagree.
         needed = self._needed and len(self._base) + self._needed
-        add = self._agreement.add(self._hypothesis, self._ids, needed)
-        return self._show(add, self._agreement.visible(self._hypothesis, needed), reset=reset)
+        add = agreement.add(self._hypothesis, self._ids, needed)
+        return self._show(add, agreement.visible(self._hypothesis, needed), reset=reset)
 
     def echo(self, text: str, rev: int) -> Delta | None:
         """Show the growing source itself to readers of the speaker's own language."""
@@ -238,7 +241,8 @@ class Caption:
         if text == self.draft and not reset:
             return None
         self.stable, self.draft = "", text
-        self._agreement.reset()
+        if self._agreement is not None:
+            self._agreement.reset()
         return self._delta(draft=text, reset=reset)
 
     def full_delta(self) -> Delta | None:
@@ -283,7 +287,7 @@ class Caption:
 
     def edit(self, text: str, by: By) -> None:
         """Replace the text of a caption that is not being made."""
-        self._move(CaptionEvent.EDIT)
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.EDIT)
         self.stable, self.draft, self.by = text, "", by
         self.flags = ()
 
@@ -303,17 +307,13 @@ class Caption:
         """Translation of this revision so far, with its forced beginning."""
         return self._hypothesis
 
-    def _move(self, event: CaptionEvent) -> None:
-        """Change the state. Raises `IllegalTransition`."""
-        self.state = next_state(CAPTION_TRANSITIONS, self.state, event)
-
     def _end_job(self, event: CaptionEvent) -> None:
-        self._move(event)
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, event)
         self.job_id = None
         if self.state.ended:  # the room keeps it for long, so free what only a job needs
             self._base = self._hypothesis = ""
             self._ids = ()
-            self._agreement.forget()
+            self._agreement = None
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
         """Commit ``add``, and show ``visible`` unless that only shortened the visible text."""
@@ -405,7 +405,12 @@ class Utterance(msgspec.Struct, eq=False):
     @property
     def ended(self) -> bool:
         """True if it is complete or cancelled, and every caption of it has ended."""
-        return (self.final or self.cancelled) and not self.active
+        if not (self.final or self.cancelled):
+            return False
+        for caption in self.captions.values():  # a loop, because this is asked at every turn
+            if not caption.state.ended:
+                return False
+        return True
 
     @property
     def active(self) -> list[Caption]:

@@ -26,7 +26,7 @@ from gateway.protocol.messages import (
 def log(events: int, limits: Limits | None = None) -> EventLog:
     log = EventLog("e", limits if limits is not None else Limits())
     for _ in range(events):
-        seq = log.next()
+        seq = log.seq + 1
         log.append(spoken(seq), seq)
     return log
 
@@ -104,11 +104,11 @@ def test_the_bytes_of_texts_and_settings_are_bounded_too() -> None:
     full = log(50, limits)
     assert len(full) == 10
     full.append(
-        Settings(seq=full.next(), version=1, context="c" * 700, glossary={"a" * 100: "b" * 100}),
+        Settings(seq=full.seq + 1, version=1, context="c" * 700, glossary={"a" * 100: "b" * 100}),
         50.0,
     )
     assert len(full) == 8  # the new event costs as much as three of the others
-    full.append(Cancelled(seq=full.next(), id="u1", rev=1, was="queued"), 51.0)
+    full.append(Cancelled(seq=full.seq + 1, id="u1", rev=1, was="queued"), 51.0)
     assert len(full) == 8
 
 
@@ -121,13 +121,13 @@ def test_the_computed_cost_of_an_event_is_its_memory() -> None:
         id, at = f"u{n}", 0.5 + n
         keep(
             made,
-            Source(seq=made.next(), id=id, rev=1, ord=n, lang="en", text="x" * 80 + id, t0=at),
+            Source(seq=made.seq + 1, id=id, rev=1, ord=n, lang="en", text="x" * 80 + id, t0=at),
             at,
         )
         for lang, text in (("de", "ü" * 80), ("ja", "字" * 40), ("fr", "é" * 80)):
             ms = Timing(queue=n + 300, first=n + 400, total=n + 500)
             told = Final(
-                seq=made.next(), id=id, rev=1, ord=n, lang=lang, text=text + id, by="mt", ms=ms
+                seq=made.seq + 1, id=id, rev=1, ord=n, lang=lang, text=text + id, by="mt", ms=ms
             )
             keep(made, told, at + 0.25)
 
@@ -147,7 +147,7 @@ def test_a_log_tells_by_how_much_it_grows() -> None:
     told: list[int] = []
     made.grew = told.append
     before = made.bytes
-    made.append(Retracted(seq=made.next(), id="u1", ord=1), 1.0)
+    made.append(Retracted(seq=made.seq + 1, id="u1", ord=1), 1.0)
     assert told == [made.bytes - before]
 
 
@@ -158,7 +158,7 @@ def test_an_event_is_appended_under_its_own_number() -> None:
 
 def test_an_event_came_so_many_seconds_after_the_history_began() -> None:
     late = EventLog("e", Limits(), began=100.0)
-    late.append(Retracted(seq=late.next(), id="u1", ord=1), 103.5)
+    late.append(Retracted(seq=late.seq + 1, id="u1", ord=1), 103.5)
     assert [entry.at for entry in late.entries()] == [3.5]
 
 
@@ -176,7 +176,7 @@ def test_a_restored_log_goes_on_where_the_other_ended() -> None:
     new.restore(old.entries(), {})
     assert new.since(2) == old.since(2)
     assert new.since(1) is None
-    assert new.next() == 6
+    assert new.seq + 1 == 6
 
 
 def test_a_log_that_has_begun_is_not_restored() -> None:
@@ -228,14 +228,14 @@ def test_a_log_knows_which_of_its_edits_corrected_an_original() -> None:
     made = log(2, Limits(log=4))
     edits: list[tuple[str, By]] = [("en", "human"), ("de", "human"), ("en", "same")]
     for lang, by in edits:
-        edit = Edited(seq=made.next(), id="u1", rev=1, ord=2, lang=lang, text="x", by=by)
+        edit = Edited(seq=made.seq + 1, id="u1", rev=1, ord=2, lang=lang, text="x", by=by)
         made.append(edit, 3.0)
     assert made.originals == set()  # the publisher notes them, not `append`
     again = EventLog("e", Limits(log=4))
     again.restore(made.entries(), {})
     assert again.originals == {3}
     for _ in range(3):
-        again.append(Retracted(seq=again.next(), id="u1", ord=1), 4.0)
+        again.append(Retracted(seq=again.seq + 1, id="u1", ord=1), 4.0)
     assert again.originals == set()
 
 
@@ -258,12 +258,12 @@ def conversation() -> EventLog:
     """
     made = EventLog("e", Limits())
     for ord, id in enumerate("abcd", 1):
-        made.append(Source(seq=made.next(), id=id, rev=1, ord=ord, lang="en", text=id), 1.0)
-    made.append(Settings(seq=made.next(), version=1), 1.0)
-    made.append(Cancelled(seq=made.next(), id="e", rev=1, was="queued"), 1.0)
-    made.append(Cancelled(seq=made.next(), id="a", rev=1, lang="de", was="running"), 2.0)
-    made.append(Cancelled(seq=made.next(), id="b", rev=1, was="running"), 2.0)
-    made.append(Retracted(seq=made.next(), id="c", ord=3), 3.0)
+        made.append(Source(seq=made.seq + 1, id=id, rev=1, ord=ord, lang="en", text=id), 1.0)
+    made.append(Settings(seq=made.seq + 1, version=1), 1.0)
+    made.append(Cancelled(seq=made.seq + 1, id="e", rev=1, was="queued"), 1.0)
+    made.append(Cancelled(seq=made.seq + 1, id="a", rev=1, lang="de", was="running"), 2.0)
+    made.append(Cancelled(seq=made.seq + 1, id="b", rev=1, was="running"), 2.0)
+    made.append(Retracted(seq=made.seq + 1, id="c", ord=3), 3.0)
     return made
 
 
@@ -286,15 +286,15 @@ def test_the_utterances_that_stand_are_counted_without_cancelled_and_retracted_o
 def test_events_after_a_number_are_counted_for_a_language_or_for_everybody() -> None:
     made = EventLog("e", Limits(log=7))
     for n in range(6):
-        made.append(Source(seq=made.next(), id=f"u{n}", rev=1, ord=n, lang="en", text="x"), 0.0)
-        made.append(Cancelled(seq=made.next(), id=f"u{n}", rev=1, lang="de", was="done"), 0.0)
-    made.append(Cancelled(seq=made.next(), id="u5", rev=1, was="done"), 0.0)
+        made.append(Source(seq=made.seq + 1, id=f"u{n}", rev=1, ord=n, lang="en", text="x"), 0.0)
+        made.append(Cancelled(seq=made.seq + 1, id=f"u{n}", rev=1, lang="de", was="done"), 0.0)
+    made.append(Cancelled(seq=made.seq + 1, id="u5", rev=1, was="done"), 0.0)
     assert (made.oldest, made.seq) == (7, 13)
     assert [made.count(None, seq) for seq in (0, 6, 7, 12, 13, 99)] == [4, 4, 3, 1, 0, 0]
     assert [made.count("de", seq) for seq in (0, 6, 7, 8, 11, 12)] == [3, 3, 3, 2, 1, 0]
     assert made.count("fr", 0) == 0
     for n in range(9):
-        made.append(Source(seq=made.next(), id=f"v{n}", rev=1, ord=n, lang="en", text="x"), 0.0)
+        made.append(Source(seq=made.seq + 1, id=f"v{n}", rev=1, ord=n, lang="en", text="x"), 0.0)
         assert made.count(None, 0) + made.count("de", 0) == len(made) == 7
     assert made.count("de", 0) == 0
     made.shed(made.bytes)

@@ -56,3 +56,15 @@ def test_a_replica_has_the_log_as_it_was_written() -> None:
     kept = replica.log.entries()
     assert as_written(replica.log, kept, replica.began) == room.entries()
     assert room.entries()[0].author == speaker.session.id
+    assert replica.bytes == replica.log.bytes > 0
+
+
+def test_the_erased_events_of_an_utterance_are_looked_for_up_to_its_original() -> None:
+    room = fleet()
+    speaker = room.enter("de", gateway="g1")
+    for id in ("x", "y"):
+        speaker.say("good", id=id)
+        room.finish_all()
+    speaker.send("retract", id="y")
+    log = room.gateways["g2"].replica.log
+    assert [entry.event.id for entry in log.texts_of((2,))] == ["y", "y"]  # type: ignore[union-attr]

@@ -32,7 +32,7 @@ class Engine:
     def make(self, seconds: float, waited: float = 0.0, *, alone: bool = False) -> None:
         """Make a final while the clock stands still."""
         id = next(self.ids)
-        self.load.asked()
+        self.load.asked += 1
         self.load.begun(id, SIZE, waited, self.now - seconds, alone=alone)
         self.load.made(id, self.now)
 
@@ -42,7 +42,7 @@ class Engine:
         for waited, took in finals:
             self.make(took, waited)
         for _ in range((asked or 0) - len(finals)):
-            self.load.asked()
+            self.load.asked += 1
         self.load.poll(self.oldest, self.now)
 
     def seat(self, *rooms: str, tenant: str = "") -> list[bool]:
@@ -316,9 +316,9 @@ def test_no_place_is_taken_while_the_queue_shrinks_or_the_engine_stands_still() 
     for _ in range(4):
         engine.second(*[(2.0, 1.0)] * 2)
     before = engine.load.rooms
-    engine.load._asked -= 100
+    engine.load.asked -= 100
     for _ in range(5):
-        engine.load._asked -= 4
+        engine.load.asked -= 4
         engine.second(*[(2.0, 1.0)] * 5)
     assert engine.load.rooms == before
     still = Engine()

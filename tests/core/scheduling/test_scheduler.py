@@ -320,7 +320,7 @@ def test_only_finals_count_as_asked_for() -> None:
     scheduler = Scheduler(capacity=1, depth=20)
     for priority in Priority:
         queue(scheduler, job(priority.name, priority=priority))
-    assert scheduler.load._asked == 1
+    assert scheduler.load.asked == 1
 
 
 def test_finals_that_begin_at_once_are_no_overload_and_neither_is_an_idle_engine() -> None:

@@ -129,8 +129,6 @@ def test_the_last_hypothesis_is_still_the_draft_after_its_source_has_changed() -
     made.add("Guten Tag", (1, 3))
     made.reset()
     assert (made.draft(""), made.ids) == ("Guten Tag", (1, 3))
-    made.forget()
-    assert (made.draft(""), current(made.ids)) == ("", ())
 
 
 # --- shown text ---------------------------------------------------------------------------------

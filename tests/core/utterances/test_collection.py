@@ -121,21 +121,6 @@ def test_forgotten_unknown_and_retracted_utterances_are_not_found() -> None:
         assert "'meeting'" in str(raised.value)
 
 
-# --- order --------------------------------------------------------------------------------------
-
-
-def test_the_last_utterances_are_those_that_were_said_to_their_end_and_stand() -> None:
-    made = memory()
-    for id in ("a", "growing", "gone", "b", "cancelled", "c"):
-        utterance = say(made, id, final=id != "growing")
-        utterance.cancelled = id == "cancelled"
-        if id == "gone":
-            utterance.erase()
-    assert ids(made.last(10)) == ["c", "b", "a"]
-    assert ids(made.last(2)) == ["c", "b"]
-    assert made.last(0) == []
-
-
 # --- earlier translations -----------------------------------------------------------------------
 
 

@@ -26,7 +26,8 @@ def speech(*texts: str, at: float = 0.0) -> Speech:
 
 def add(made: Speech, taken: tuple[str, ...] = ()) -> None:
     """Begin the next part."""
-    part = Utterance(made.name(taken), len(made.parts) + 1, made.author)
+    id = made.name(taken) if made.parts else made.id  # as `Utterances.begin` does
+    part = Utterance(id, len(made.parts) + 1, made.author)
     part.root = made.id
     made.parts.append(part)
 
@@ -102,6 +103,7 @@ def test_silence_is_counted_in_the_part_that_grows() -> None:
     made.cut("en")
     for text, at in (("So we met. It was so", 0.9), ("So we met. It was so cold", 9.0)):
         offer(made, text, at)
+    assert made._pauses is not None
     silences = made._pauses.before
     assert max(silences, key=silences.__getitem__) == 3
 

@@ -280,7 +280,7 @@ def test_a_new_caption_is_of_no_text_and_shows_nothing() -> None:
     made = caption()
     assert (made.state, made.rev, made.turn, made.partial) == (CaptionState.OPEN, 0, 0, True)
     assert (made.stable, made.draft, made.text, made.committed) == ("", "", "", "")
-    assert (made.by, made.context, made.flags, made.ids, made.job_id) == (None, None, (), (), None)
+    assert (made.by, made.context, made.flags, made.job_id) == (None, None, (), None)
     assert not (made.forced or made.broken or made.contradicted)
 
 

@@ -140,7 +140,6 @@ async def test_settings_outlive_their_events(disk: Disk) -> None:
             Changed(seq=2, version=2, glossary={"a": "b"}, style="formal"),
             Changed(seq=3, version=3, glossary={}, from_="de"),
         ):
-            log.next()
             log.append(change, disk.time.clock())
             await store.flush()
         disk.say(log, times=5)

@@ -54,7 +54,7 @@ async def main():
     logs = [(await store.claim(f"room {n}")).log for n in range(5)]
     for turn in itertools.count():
         for log in logs:
-            seq = log.next()
+            seq = log.seq + 1
             text = f"{seq} " + "x" * (turn % 500)
             event = Source(seq=seq, id=f"u{seq}", rev=1, ord=seq, lang="en", text=text)
             log.append(event, time.monotonic())

@@ -112,7 +112,7 @@ async def test_text_of_withdrawn_utterances_is_erased_from_the_file(disk: Disk) 
         disk.say(log, SECRET)
         for ord in (1, 3):
             log.erase(ord)
-            log.append(Retracted(seq=log.next(), id=f"u{ord}", ord=ord), disk.time.clock())
+            log.append(Retracted(seq=log.seq + 1, id=f"u{ord}", ord=ord), disk.time.clock())
         await store.flush()
         assert not disk.has(SECRET)
     async with disk.open() as store:

@@ -101,7 +101,7 @@ async def main(path, who, turns):
     for turn in range(int(turns)):
         for name in ("shared", who):
             log = (await store.claim(name)).log
-            seq = log.next()
+            seq = log.seq + 1
             event = Source(seq=seq, id=f"{who}-{turn}", rev=1, ord=seq, lang="en", text=who)
             log.append(event, time.monotonic())
         store.release("shared")

@@ -1,6 +1,6 @@
 """The utterances of a session in flight."""
 
-from gateway.core.members.in_flight import InFlight
+from gateway.core.members.member import InFlight
 
 
 def test_a_request_without_an_answer_counts_like_an_utterance() -> None:
