@@ -18,22 +18,22 @@ from gateway.protocol.messages import View
 def views(text: str) -> tuple[View, ...]:
     """Parse views separated by commas, and return them in the order of the protocol."""
     known: tuple[View, ...] = get_args(View)
-    found = tuple(view for view in known if view in text.split(","))
-    if not found or set(text.split(",")) - set(known):
+    chosen = tuple(view for view in known if view in text.split(","))
+    if not chosen or set(text.split(",")) - set(known):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of {', '.join(known)}")
-    return found
+    return chosen
 
 
 def word_range(text: str) -> tuple[int, int]:
     """Parse a range of words such as ``2-40``, or one number for both ends."""
     low, _, high = text.partition("-")
     try:
-        found = int(low), int(high or low)
+        ends = int(low), int(high or low)
     except ValueError:
-        found = 0, 0
-    if not 1 <= found[0] <= found[1]:
+        ends = 0, 0
+    if not 1 <= ends[0] <= ends[1]:
         raise argparse.ArgumentTypeError("it must be a range such as 2-40")
-    return found
+    return ends
 
 
 def read_text(path: Path, most: int) -> str:

@@ -179,7 +179,7 @@ class ClientProcess:
         """Run the load from ``begin`` (of `time.monotonic`) until its end or ``stop``."""
         self._zero = begin
         every = map(self._scheduled, self._connections)
-        self._sends = merge(*every, key=lambda one: one[0].due)
+        self._sends = merge(*every, key=lambda item: item[0].due)
         self._next = next(self._sends, None)
         # A collection during the run would delay sends, and would count as the gateway's latency.
         gc.collect()
@@ -253,17 +253,17 @@ class ClientProcess:
         A reader far behind may not know yet what was said, so frames must have stopped too.
         """
         until = time.monotonic() + self.plan.drain
-        fast = [one for one in self._connections if not one.member.user.slow]
-        slow = [one for one in self._connections if one.member.user.slow]
-        for one in slow:
-            one.socket.read_fast()
+        fast = [user for user in self._connections if not user.member.user.slow]
+        slow = [user for user in self._connections if user.member.user.slow]
+        for user in slow:
+            user.socket.read_fast()
         if slow:
             await _wait(stop, min(CATCH_UP_S, self.plan.drain))
         counts, read, since = self.tally.counts, -1, time.monotonic()
         while not stop.is_set() and (now := time.monotonic()) < until:
             if counts["frames"] != read:
                 read, since = counts["frames"], now
-            waits = any(one.member.waits for one in fast if one.socket.open)
+            waits = any(user.member.waits for user in fast if user.socket.open)
             if not waits and now - since >= QUIET_S:
                 return
             await _wait(stop, POLL_S)

@@ -95,7 +95,7 @@ class LoadRun:
                 asyncio.create_task(self._show()),
             ]
             try:
-                for tally in await _all(self._done(*one) for one in enumerate(self._pipes)):
+                for tally in await _all(self._done(*item) for item in enumerate(self._pipes)):
                     self.tally.merge(tally)
             finally:
                 for task in looking:
@@ -267,7 +267,7 @@ def _end(process: BaseProcess) -> None:
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results in order. The first fault cancels the others and is raised alone."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -26,11 +26,11 @@ LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
 
 def series(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Return the values by name, each with its labels. Raises `ValueError` for another format."""
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    values: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
-    return found
+            values.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return values
 
 
 def parse(text: str) -> dict[str, float]:
@@ -66,7 +66,7 @@ class Scraper:
         """Scrape once, timed from ``zero`` (of `time.monotonic`); return whether it succeeded."""
         begun = time.monotonic()
         try:
-            found = parse(await self.fetch())
+            values = parse(await self.fetch())
         except ValueError as exc:
             self.why = f"/metrics could not be read: {exc}."
             return False
@@ -75,7 +75,7 @@ class Scraper:
             return False
         # A run of days must not grow without a bound.
         if len(self.samples) < self.CAP:
-            self.samples.append((round(max(0.0, begun - zero), 3), found))
+            self.samples.append((round(max(0.0, begun - zero), 3), values))
         return True
 
     async def watch(self, zero: float, every: float) -> None:

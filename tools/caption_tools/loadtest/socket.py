@@ -190,12 +190,12 @@ class Socket(WSListener):
 async def _narrow(url: WSParsedURL) -> socket.socket:
     """Return a connected socket with a small receive buffer."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    made = socket.socket(*found[0][:3])
+    addresses = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    made = socket.socket(*addresses[0][:3])
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
-        await loop.sock_connect(made, found[0][4])
+        await loop.sock_connect(made, addresses[0][4])
     except BaseException:
         made.close()
         raise

@@ -129,22 +129,22 @@ def text_of(
     if explain:
         rows = [(f"{row.name}: {values[row.name]}", row.how) for row in plan.rows]
     parts = [table.pairs(rows, width)]
-    parts += [_simulated(label, found, width) for label, found in simulated.items()]
+    parts += [_simulated(label, report, width) for label, report in simulated.items()]
     parts += ["\n".join(table.prose(line, width) for line in (MEANT, *plan.limits))]
     if explain:
-        parts.append("\n".join(table.prose(f"Figures: {one}", width) for one in sources))
+        parts.append("\n".join(table.prose(f"Figures: {source}", width) for source in sources))
     return "\n\n".join(parts)
 
 
-def _simulated(label: str, found: SimulationReport, width: int | None) -> str:
+def _simulated(label: str, report: SimulationReport, width: int | None) -> str:
     rows = [
         (name, *(f"{rough(value)} ms" for value in (times.p50, times.p95)))
-        for name, times in (("first text", found.first), ("final", found.final))
+        for name, times in (("first text", report.first), ("final", report.final))
     ]
     head = (
-        f"Simulated, one engine{label}: {found.utterances} utterances, {found.refused} refused;"
-        f" {rough(found.captions_s)} captions a second, {rough(found.partials)} growing texts each;"
-        f" finals wait {rough(found.queue)} ms for {rough(found.engine)} ms in the engine"
+        f"Simulated, one engine{label}: {report.utterances} utterances, {report.refused} refused;"
+        f" {rough(report.captions_s)} captions a second, {rough(report.partials)} growing texts"
+        f" each; finals wait {rough(report.queue)} ms for {rough(report.engine)} ms in the engine"
     )
     return f"{table.prose(head, width)}\n{table.text(('', 'p50', 'p95'), rows)}"
 
@@ -155,27 +155,29 @@ def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
 
     Raises `OSError`, and `ValueError` with a sentence.
     """
-    found: list[EngineShare] = []
-    for one in given:
-        share = _SHARE.fullmatch(one)
-        number, name = share.groups() if share else (None, one)
+    shares: list[EngineShare] = []
+    for choice in given:
+        share = _SHARE.fullmatch(choice)
+        number, name = share.groups() if share else (None, choice)
         if number is None and len(given) > 1:
             raise ValueError(
-                f"Say how many of the {languages} languages {one} makes: --engine 1:{one}."
+                f"Say how many of the {languages} languages {choice} makes: --engine 1:{choice}."
                 f" The files of one engine are joined: --engine little.json,much.json."
             )
         label = Path(name.partition(",")[0]).stem if len(given) > 1 else ""
-        if any(label == other.name for other in found):
+        if any(label == other.name for other in shares):
             raise ValueError(f"Two engines are called {label}: add up their languages, or rename.")
         made = languages if number is None else int(number)
-        engine = ENGINES.get(name) or engine_of([_report(Path(one)) for one in name.split(",")])
-        found.append(EngineShare(figures=engine, languages=made, name=label))
-    made = sum(share.languages for share in found)
+        engine = ENGINES.get(name) or engine_of(
+            [_report(Path(choice)) for choice in name.split(",")]
+        )
+        shares.append(EngineShare(figures=engine, languages=made, name=label))
+    made = sum(share.languages for share in shares)
     if made != languages:
         raise ValueError(
             f"The engines make {made} languages, and a meeting has {languages} (--languages)."
         )
-    return found
+    return shares
 
 
 def _report(path: Path) -> LoadReport | TuneReport:

@@ -56,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
     check_outputs((args.json, args.plot))
     whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
     said = script.faster(whole[: args.limit], args.speed)
-    to = args.to or tuple(dict.fromkeys(lang for one in said for lang in one.references))
+    to = args.to or tuple(
+        dict.fromkeys(lang for utterance in said for lang in utterance.references)
+    )
     if not to:
         raise SettingsError(f"{args.file} names no languages to read. Name some, e.g. --to de,fr.")
     to = tuple(languages.normalise(tag) for tag in to)

@@ -48,14 +48,14 @@ def load(
     draw = Random(seed)  # the same seed makes the same meeting
     try:
         if path.suffix in (".jsonl", ".json"):
-            found = script.parse(text, draw)
+            meeting = script.parse(text, draw)
         else:
-            found = script.columns(text, path.name, draw, langs=langs, source=source)
+            meeting = script.columns(text, path.name, draw, langs=langs, source=source)
     except ValueError as exc:
         raise ValueError(f"{path}: {exc}") from exc
-    if not found:
+    if not meeting:
         raise ValueError(f"{path}: nothing is said in it.")
-    return found
+    return meeting
 
 
 class EngineWork(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ class Player:
         If the replay was cut short, utterances whose captions have not ended are left out.
         """
         watch = self._watches[lang, view]
-        found = []
+        records = []
         for id, said in self._said.items():
             parts = [watch.history(part, lang) for part in watch.parts(id) or (id,)]
             reading = ReaderRecord(
@@ -128,8 +128,8 @@ class Player:
             )
             # After an early end a caption without an end was not lost, only not awaited.
             if self.whole or not reading.lost:
-                found.append(reading)
-        return found
+                records.append(reading)
+        return records
 
     async def play(self) -> None:
         """Play the meeting, and wait for the captions. Cancelling ends it at once.
@@ -153,27 +153,27 @@ class Player:
         Raises as `play`.
         """
         before = await work(self.url, self._key)
-        found: dict[tuple[str, str], str] = {}
+        finals: dict[tuple[str, str], str] = {}
         async with self._connect(to=self.to, view="final") as client:
-            for one in self.utterances:
+            for line in self.utterances:
                 try:
-                    id = await _say(client, one)
+                    id = await _say(client, line)
                 except Refused:
                     continue
                 for lang in self.to:
                     try:
-                        found[one.id, lang] = (await client.caption(id, lang)).text
+                        finals[line.id, lang] = (await client.caption(id, lang)).text
                     except NotTranslated:
-                        found[one.id, lang] = ""
+                        finals[line.id, lang] = ""
         self.work_offline = _since(before, await work(self.url, self._key))
-        self.offline = found
+        self.offline = finals
 
     async def _play(self) -> None:
         async with AsyncExitStack() as stack:
             speakers: list[tuple[Client, list[ScriptUtterance]]] = []
             by_speaker: dict[str | None, list[ScriptUtterance]] = {}
-            for one in self.utterances:
-                by_speaker.setdefault(one.speaker, []).append(one)
+            for line in self.utterances:
+                by_speaker.setdefault(line.speaker, []).append(line)
             for name, lines in by_speaker.items():
                 socket = self._connect(
                     room=self.room, role="speak", source=lines[0].lang, speaker=name
@@ -191,7 +191,7 @@ class Player:
                 async with asyncio.TaskGroup() as tasks:
                     for client, lang, view in readers:
                         tasks.create_task(self._read(client, lang, view))
-                    said = [tasks.create_task(self._speak(*one)) for one in speakers]
+                    said = [tasks.create_task(self._speak(*speaker)) for speaker in speakers]
                     await asyncio.wait(said)
                     # The answer to ``bye`` comes after all captions.
                     for client, _, _ in readers:
@@ -290,12 +290,12 @@ async def _say(client: Client, line: ScriptUtterance, id: str | None = None) -> 
 async def work(url: str, key: str | None = None) -> EngineWork | None:
     """Return the work of the gateway's engine so far, or None if that is unknown."""
     try:
-        found = scrape.parse(await scrape.Scraper(url, key).fetch())
+        values = scrape.parse(await scrape.Scraper(url, key).fetch())
         return EngineWork(
-            found["gateway_tokens_total"],
-            found.get("gateway_drafted_tokens_total", 0.0),
-            found.get("gateway_accepted_tokens_total", 0.0),
-            found.get("process_cpu_seconds_total", 0.0),
+            values["gateway_tokens_total"],
+            values.get("gateway_drafted_tokens_total", 0.0),
+            values.get("gateway_accepted_tokens_total", 0.0),
+            values.get("process_cpu_seconds_total", 0.0),
         )
     except (OSError, ValueError, KeyError):
         return None

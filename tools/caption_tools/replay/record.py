@@ -45,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.file)
     langs = tuple(languages.normalise(tag) for tag in args.to)
     with path.open("xb") as file:
-        recorder = Recorder(langs, lambda one: file.write(msgspec.json.encode(one) + b"\n"))
+        recorder = Recorder(
+            langs, lambda utterance: file.write(msgspec.json.encode(utterance) + b"\n")
+        )
         was = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             asyncio.run(record(args.url, args.room, langs, recorder, Screen(sys.stdout), api_key()))
@@ -120,9 +122,9 @@ class Recorder:
                     shown[lang] = history
                 continue
             updates += [
-                RecogniserUpdate(one.at, one.text)
-                for one in history
-                if one.at <= end and not one.ended and one.text.strip()
+                RecogniserUpdate(shown.at, shown.text)
+                for shown in history
+                if shown.at <= end and not shown.ended and shown.text.strip()
             ]
         # The beginning is not in the protocol: the earliest trace of the utterance stands for it.
         begin = updates[0].at if updates else end

@@ -74,21 +74,23 @@ def row(
 
     :param offline: translations of the final texts alone, by (utterance, language)
     """
-    made = {one.said.id: one.final.text if one.final else "" for one in readings}
-    known = {one.said.id: text for one in readings if (text := one.said.references.get(lang))}
-    found = asdict(measure.figures(readings, lang)) | {"lang": lang, "view": view}
+    made = {reading.said.id: reading.final.text if reading.final else "" for reading in readings}
+    known = {
+        reading.said.id: text for reading in readings if (text := reading.said.references.get(lang))
+    }
+    values = asdict(measure.figures(readings, lang)) | {"lang": lang, "view": view}
     # Scores need the same utterances on both sides.
     if known:
         right = [*known.values()]
         kept = [made[id] for id in known]
-        found |= {"bleu": score.bleu(kept, right, lang), "chrf": score.chrf(kept, right)}
+        values |= {"bleu": score.bleu(kept, right, lang), "chrf": score.chrf(kept, right)}
         if offline is not None:
             alone = score.chrf([offline.get((id, lang), "") for id in known], right)
-            found["offline"] = found["chrf"] - alone
+            values["offline"] = values["chrf"] - alone
     if offline is not None and made:
         same = sum(offline.get((id, lang), "") == text for id, text in made.items())
-        found["same"] = same / len(made)
-    return ReplayRow(**found)
+        values["same"] = same / len(made)
+    return ReplayRow(**values)
 
 
 HEADS = (
@@ -108,7 +110,7 @@ def table(report: ReplayReport) -> str:
     ]
     if report.work is not None:
         lines.append(_work(report, report.work))
-    lines.append(tables.text(HEADS, [_cells(one) for one in report.rows], left=2))
+    lines.append(tables.text(HEADS, [_cells(row) for row in report.rows], left=2))
     return "\n".join(lines)
 
 
@@ -119,7 +121,7 @@ def _work(report: ReplayReport, work: EngineWork) -> str:
     if offline is not None and offline.tokens:
         text += f", {work.tokens / offline.tokens:.2f} for each of the final texts alone"
     # The rows of one language have the same captions.
-    captions = sum({one.lang: one.captions for one in report.rows}.values())
+    captions = sum({row.lang: row.captions for row in report.rows}.values())
     if captions:
         text += f"; for each caption {work.tokens / captions:.1f} tokens"
         if work.cpu_s:
@@ -129,19 +131,19 @@ def _work(report: ReplayReport, work: EngineWork) -> str:
     return text
 
 
-def _cells(one: ReplayRow) -> tuple[str, ...]:
+def _cells(row: ReplayRow) -> tuple[str, ...]:
     return (
-        one.lang,
-        one.view,
-        *(str(count) for count in (one.captions, one.failed, one.lost)),
-        *_as(".3f", one.erasure),
-        *_as(".1f", one.updates),
-        *_as(".0f", *(astuple(one.agreed_ms) if one.agreed_ms else (None, None))),
-        *_as(".0f", *(astuple(one.final_ms) if one.final_ms else (None, None))),
-        *_as(".0f", one.laal_ms, one.laal_source_ms),
-        *_as(".1f", one.bleu, one.chrf),
-        *_as("+.2f", one.offline),
-        *_as(".0%", one.same),
+        row.lang,
+        row.view,
+        *(str(count) for count in (row.captions, row.failed, row.lost)),
+        *_as(".3f", row.erasure),
+        *_as(".1f", row.updates),
+        *_as(".0f", *(astuple(row.agreed_ms) if row.agreed_ms else (None, None))),
+        *_as(".0f", *(astuple(row.final_ms) if row.final_ms else (None, None))),
+        *_as(".0f", row.laal_ms, row.laal_source_ms),
+        *_as(".1f", row.bleu, row.chrf),
+        *_as("+.2f", row.offline),
+        *_as(".0%", row.same),
     )
 
 
@@ -160,34 +162,34 @@ def instances(readings: Sequence[ReaderRecord], lang: str) -> list[dict[str, obj
     """
     spaced = units.spaced(lang)
     space = " " if spaced else ""
-    found: list[dict[str, object]] = []
-    for index, reading in enumerate(one for one in readings if one.final is not None):
+    written: list[dict[str, object]] = []
+    for index, reading in enumerate(reading for reading in readings if reading.final is not None):
         said = reading.said
         words = measure.counted(reading.shown[-1].text, spaced=spaced)
         delays, elapsed = measure.delays(reading, spaced=spaced)
         reference = said.references.get(lang, "")
-        found.append(
+        written.append(
             {
                 "index": index,
                 "prediction": space.join(words),
-                "delays": [round(one, 1) for one in delays],
-                "elapsed": [round(one, 1) for one in elapsed],
+                "delays": [round(delay, 1) for delay in delays],
+                "elapsed": [round(delay, 1) for delay in elapsed],
                 "prediction_length": len(words),
                 "reference": reference if spaced else "".join(reference.split()),
                 "source": said.text,
                 "source_length": round(1000 * (said.t1 - said.t0), 1),
             }
         )
-    return found
+    return written
 
 
 def write_instances(folder: Path, readings: Mapping[str, Sequence[ReaderRecord]]) -> None:
     """Write ``FOLDER/LANG/instances.log`` and its references. Raises `OSError`."""
-    for lang, found in readings.items():
+    for lang, records in readings.items():
         place = folder / lang
         place.mkdir(parents=True, exist_ok=True)
-        rows = instances(found, lang)
-        log = b"".join(msgspec.json.encode(one) + b"\n" for one in rows)
+        rows = instances(records, lang)
+        log = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         (place / "instances.log").write_bytes(log)
-        references = "".join(f"{one['reference']}\n" for one in rows)
+        references = "".join(f"{row['reference']}\n" for row in rows)
         (place / "references.txt").write_text(references, "utf-8")

@@ -97,8 +97,8 @@ def bars(
     def draw(axes: Axes, tip: Callable[[str], str]) -> None:
         width = 0.8 / max(1, len(names))
         for place, name in enumerate(names):
-            found = [(group, one.get(name)) for group, one in enumerate(rows.values())]
-            drawn = [(group, value) for group, value in found if value is not None]
+            given = [(group, values.get(name)) for group, values in enumerate(rows.values())]
+            drawn = [(group, value) for group, value in given if value is not None]
             at = [group + (place - (len(names) - 1) / 2) * width for group, _ in drawn]
             colour = COLOURS[place % len(COLOURS)]
             made = axes.bar(at, [value for _, value in drawn], width, color=colour, label=name)

@@ -45,7 +45,7 @@ def text(
         columns.append([cell.ljust(wide) if place < left else cell.rjust(wide) for cell in column])
     parts = [columns[:left]]
     for padded in columns[left:]:
-        used = sum(len(one[0]) + len(GAP) for one in parts[-1]) + len(padded[0])
+        used = sum(len(shown[0]) + len(GAP) for shown in parts[-1]) + len(padded[0])
         if width is not None and used > width and len(parts[-1]) > left:
             parts.append(columns[:left])
         parts[-1].append(padded)

@@ -27,10 +27,10 @@ def lines(file: Path | None = None) -> list[str]:
         text = whole.read_text(encoding="utf-8")
     except UnicodeDecodeError as exc:
         raise ValueError(f"{file} is not UTF-8: {exc}.") from exc
-    found = [said for line in text.splitlines() if (said := line.partition("\t")[0].strip())]
-    if not found:
+    kept = [said for line in text.splitlines() if (said := line.partition("\t")[0].strip())]
+    if not kept:
         raise ValueError(f"There is no text in {file}.")
-    return found
+    return kept
 
 
 def size(text: str, lang: str) -> float:

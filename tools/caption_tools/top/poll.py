@@ -35,7 +35,9 @@ class Poller:
         """Ask the gateway once. A gateway that is down is an answer as well."""
         answer = await self._ask()
         oldest = answer.at - WINDOW_S
-        self._answers = [one for one in self._answers if one.at >= oldest and one.series]
+        self._answers = [
+            earlier for earlier in self._answers if earlier.at >= oldest and earlier.series
+        ]
         self._answers.append(answer)
 
     def figures(self, *, latencies_of_all: bool) -> GatewayFigures:
@@ -50,7 +52,7 @@ class Poller:
         try:
             _, text = await self._scraper.get("/readyz")
             status = json.loads(text)
-            found = {
+            state = {
                 "status": str(status["status"]),
                 "engine": str(status["engine"]),
                 "fallback": status["fallback"],
@@ -64,8 +66,8 @@ class Poller:
         try:
             values = series(await self._scraper.fetch())
         except (OSError, ValueError) as exc:
-            return GatewayReading(at=time.monotonic(), why=str(exc), **found)
-        return GatewayReading(at=time.monotonic(), series=values, **found)
+            return GatewayReading(at=time.monotonic(), why=str(exc), **state)
+        return GatewayReading(at=time.monotonic(), series=values, **state)
 
 
 def _reason(fault: OSError) -> str:

@@ -64,12 +64,12 @@ class TopScreen:
         if not self._console.is_terminal:
             self._console.width = PIPE
         self._console.print(self._frame(latencies_of_all=True))
-        rows = [one.figures(latencies_of_all=True) for one in self._pollers]
+        rows = [poller.figures(latencies_of_all=True) for poller in self._pollers]
         return 0 if all(row.status == "ready" for row in rows) else 1
 
     async def live(self) -> int:
         """Draw frames until q is pressed. Ctrl-C works as well."""
-        tasks = [asyncio.create_task(self._keep_polling(one)) for one in self._pollers]
+        tasks = [asyncio.create_task(self._keep_polling(poller)) for poller in self._pollers]
         tasks.append(asyncio.create_task(self._read_keys()))
         try:
             with Live(console=self._console, screen=True, auto_refresh=False) as live:
@@ -94,7 +94,7 @@ class TopScreen:
         self._wake.set()
 
     async def _poll_all(self) -> None:
-        await asyncio.gather(*(one.poll() for one in self._pollers))
+        await asyncio.gather(*(poller.poll() for poller in self._pollers))
 
     async def _keep_polling(self, poller: Poller) -> None:
         """Ask one gateway at a fixed interval. A slow one does not hold up the others."""
@@ -112,7 +112,7 @@ class TopScreen:
             sorting = f"sorted by {COLUMNS[self._sort].title}, {order}"
             several = len(self._pollers) > 1
             title += f"  {sorting}  (q ends, s sorts, r reverses)" if several else "  (q ends)"
-        figures = [one.figures(latencies_of_all=latencies_of_all) for one in self._pollers]
+        figures = [poller.figures(latencies_of_all=latencies_of_all) for poller in self._pollers]
         columns, rows = table(
             figures,
             width=self._console.width,
@@ -131,8 +131,10 @@ class TopScreen:
         for cells in rows:
             drawn.add_row(
                 *(
-                    Text(printable(cell), STYLES.get(cell, "red") if one.title == "state" else "")
-                    for one, cell in zip(columns, cells, strict=True)
+                    Text(
+                        printable(cell), STYLES.get(cell, "red") if column.title == "state" else ""
+                    )
+                    for column, cell in zip(columns, cells, strict=True)
                 )
             )
         notes = (

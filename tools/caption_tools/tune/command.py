@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     if load.few:
         note(load.few)
     status = 0
-    found: list[steps.TuneReport] = []
+    reports: list[steps.TuneReport] = []
     factory = uvicorn.Config(run, loop=settings.loop, log_config=None).get_loop_factory()
     for table, values in wanted:
         engine = engine_of(table.settings)
@@ -154,16 +154,16 @@ def run(args: argparse.Namespace) -> int:
             status = 1
         if sweep.tried:
             report = steps.made(engine.name, part, sweep.tried, table=name)
-            print("\n" * bool(found) + steps.text(report, columns(sys.stdout)))
-            found.append(report)
+            print("\n" * bool(reports) + steps.text(report, columns(sys.stdout)))
+            reports.append(report)
         if status == 130:
             break
-    if not found and not status:
+    if not reports and not status:
         raise ValueError("No engine has a pair of this load. Name languages: --from and --to.")
-    if args.json and found:
-        write_json(args.json, found if settings.engines and not args.table else found[0])
-    if args.toml and found:
-        Path(args.toml).write_text("\n".join(one.toml for one in found), encoding="utf-8")
+    if args.json and reports:
+        write_json(args.json, reports if settings.engines and not args.table else reports[0])
+    if args.toml and reports:
+        Path(args.toml).write_text("\n".join(report.toml for report in reports), encoding="utf-8")
     return status
 
 
@@ -189,7 +189,7 @@ def _load(args: argparse.Namespace, profile: Model) -> Load:
         )
     if args.replay:
         meeting = play.load(Path(args.replay), langs=args.columns, source=args.source)
-        number = max(1, len({lang for one in meeting for lang in one.references}))
+        number = max(1, len({lang for said in meeting for lang in said.references}))
         return loads.replayed(
             meeting, args.seconds, times=args.times, languages=number, grow=not args.whole
         )
@@ -231,8 +231,8 @@ def _targets(asked: Sequence[str], load: Load, profile: Model) -> tuple[str, ...
         for target in to:
             profile.resolve(source, target)
         return to
-    known = dict.fromkeys((*(one for one in USUAL if one in profile.targets), *profile.targets))
-    able = [one for one in known if one != source and profile.supports(source, one)]
+    known = dict.fromkeys((*(tag for tag in USUAL if tag in profile.targets), *profile.targets))
+    able = [tag for tag in known if tag != source and profile.supports(source, tag)]
     if len(able) < load.languages:
         raise ValueError(
             f"This load has {load.languages} languages, and the model has {len(able)} to translate"
@@ -246,7 +246,7 @@ def _watched(url: str, seconds: float) -> str:
 
     Raises `OSError` if there is no gateway, `ValueError` for an invalid address.
     """
-    found: list[str] = []
+    lines: list[str] = []
     scraper = Scraper(url, api_key())
 
     async def watch() -> None:
@@ -255,7 +255,7 @@ def _watched(url: str, seconds: float) -> str:
             try:
                 text = await scraper.fetch()
             except OSError as exc:
-                if not found:
+                if not lines:
                     raise OSError(f"{url}: {exc}") from exc
                 if not gone:  # it may be restarting, so that is told once
                     note(f"{exc} Trying again.")
@@ -266,7 +266,7 @@ def _watched(url: str, seconds: float) -> str:
                 kept = [line for line in text.splitlines() if line.startswith("gateway_")]
                 if not kept:
                     raise ValueError(f"{url} is not a gateway: its /metrics has no gateway_...")
-                found.extend((f"# at {time.time():.3f}", *kept))
+                lines.extend((f"# at {time.time():.3f}", *kept))
             if time.monotonic() >= until:
                 return
             await asyncio.sleep(EVERY_S)
@@ -276,15 +276,15 @@ def _watched(url: str, seconds: float) -> str:
         asyncio.run(watch())
     except KeyboardInterrupt:
         note("Ended early.")
-    return "\n".join(found) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _values(text: str) -> tuple[str, tuple[int, ...]]:
     name, _, values = text.partition("=")
     try:
-        found = tuple(sorted({count(value) for value in values.split(",") if value.strip()}))
+        numbers = tuple(sorted({count(value) for value in values.split(",") if value.strip()}))
     except ValueError:
-        found = ()
-    if not found or not name.strip():
+        numbers = ()
+    if not numbers or not name.strip():
         raise argparse.ArgumentTypeError("it must be SETTING=N,N,..., e.g. max_num_seqs=8,16,32")
-    return name.strip().replace("-", "_"), found
+    return name.strip().replace("-", "_"), numbers

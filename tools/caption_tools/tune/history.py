@@ -60,8 +60,8 @@ def recorded(text: str) -> Recorded:
     said: list[tuple[float, float]] = []
     for seconds, grown in _growth(scrapes):
         said.append((seconds, _sum(grown, UTTERANCES)))
-        for one, more in grown.items():
-            whole[one] += more
+        for labels, more in grown.items():
+            whole[labels] += more
     time, total = (sum(column) for column in zip(*said, strict=True))
     if not total:
         raise ValueError("Nothing was said in the time of this history.")
@@ -94,30 +94,30 @@ class _Answer(msgspec.Struct):
 
 def _parsed(text: str) -> list[tuple[float, Values]]:
     """Return the scrapes of a history in the order of time."""
-    found: dict[float, Values] = defaultdict(dict)
+    scrapes: dict[float, Values] = defaultdict(dict)
     if text.lstrip()[:1] == "{":
         try:
             answer = msgspec.json.decode(text, type=_Answer)
         except msgspec.DecodeError as exc:
             raise ValueError(f"This is no answer of Prometheus to query_range: {exc}.") from exc
-        for one in answer.data.result:
-            name = one.metric.pop("__name__", "")
-            for at, number in one.values:
-                _put(found[at], name, one.metric, _number(number))
-        return sorted(found.items())
+        for result in answer.data.result:
+            name = result.metric.pop("__name__", "")
+            for at, number in result.values:
+                _put(scrapes[at], name, result.metric, _number(number))
+        return sorted(scrapes.items())
     before, *parts = _AT.split(text)
     if before.strip():
         raise ValueError(
             "This history has no times: each scrape needs a line before it, `# at SECONDS`."
         )
     for moment, scrape in zip(parts[::2], parts[1::2], strict=True):
-        values = found[float(moment)]  # an empty scrape counts as one, too
+        values = scrapes[float(moment)]  # an empty scrape counts as one, too
         # Other metrics are most of a scrape; parsing them would take most of the time.
         lines = (line for line in scrape.splitlines() if line.startswith(NAMES))
         for name, samples in series("\n".join((*lines, ""))).items():
             for labels, value in samples:
                 _put(values, name, labels, value)
-    return sorted(found.items())
+    return sorted(scrapes.items())
 
 
 def _put(values: Values, name: str, labels: dict[str, str], value: float) -> None:
@@ -151,7 +151,7 @@ def _process(labels: Labels) -> Labels:
 
 
 def _sum(grown: Values, name: str, *wanted: tuple[str, str]) -> float:
-    return sum(more for (one, has), more in grown.items() if one == name and has.issuperset(wanted))
+    return sum(more for (own, has), more in grown.items() if own == name and has.issuperset(wanted))
 
 
 def _busy(said: Sequence[tuple[float, float]]) -> float:

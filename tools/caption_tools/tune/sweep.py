@@ -70,8 +70,8 @@ def searches(
 
     Raises `SettingsError` for a setting that no engine can be tuned by.
     """
-    found = [(table, tunable(table.settings)) for table in tables]
-    known = dict.fromkeys(name for _, own in found for name in own)
+    tunables = [(table, tunable(table.settings)) for table in tables]
+    known = dict.fromkeys(name for _, own in tunables for name in own)
     if unknown := [name for name in given if name not in known]:
         if len(tables) == 1:
             raise SettingsError(
@@ -81,10 +81,10 @@ def searches(
         names = ", ".join(sorted(known))
         raise SettingsError(f"No engine is tuned by {unknown[0]}. These settings can be: {names}.")
     if not given:
-        return found
+        return tunables
     some = [
         (table, {name: tuple(sorted(given[name])) for name in own if name in given})
-        for table, own in found
+        for table, own in tunables
     ]
     return [(table, own) for table, own in some if own]
 
@@ -148,7 +148,7 @@ async def measure(
     async with serving(engine, settings) as url:
         plan = replace(load.plan, url=url, langs=tuple(to), run=secrets.token_hex(4)).checked()
         run = bench.LoadRun(plan, load.lines, every=SCRAPE_S)
-        found = await run.run()
+        loaded = await run.run()
     tally = run.tally
     wanted = (tally.counts["whole"] + tally.counts["unsent"]) * len(plan.langs)
     if not wanted:
@@ -163,23 +163,23 @@ async def measure(
     first.merge(tally.times["grown"])
 
     def metric(name: str) -> list[float]:
-        return [value for _, value in found.metrics.get(name, ())]
+        return [value for _, value in loaded.metrics.get(name, ())]
 
     evicted = metric("gateway_engine_preemptions")
     return Figures(
-        final=found.times["final"],
+        final=loaded.times["final"],
         first=first.summary(),
-        made=found.rates["captions"],
+        made=loaded.rates["captions"],
         asked=wanted / plan.seconds,
-        lost=found.errors_share,
-        growing=rises([ms for _, ms in found.courses.get("final", {}).get("p50", ())]),
+        lost=loaded.errors_share,
+        growing=rises([ms for _, ms in loaded.courses.get("final", {}).get("p50", ())]),
         token=1000 * median(metric(report.STEP) or [0.0]),
         tokens=median(metric("gateway_tokens_total a second") or [0.0]),
         running=engine.peak,
         waiting=round(max(metric("gateway_jobs_queued"), default=0.0)),
         cache=max(metric("gateway_engine_kv_cache_usage"), default=0.0),
         evicted=round(evicted[-1] - evicted[0]) if evicted else 0,
-        doubts=tuple(found.invalid),
+        doubts=tuple(loaded.invalid),
     )
 
 
@@ -212,47 +212,47 @@ class Sweep:
         known: Figures | None = None
         for name, values in wanted.items():
             usual = getattr(self.settings, name) or values[-1]
-            one = Tried(setting=name, usual=usual, steps={} if known is None else {usual: known})
-            await self._climb(one, values)
-            if not one.steps:
-                why = "; ".join(one.unusable.values())
+            tried = Tried(setting=name, usual=usual, steps={} if known is None else {usual: known})
+            await self._climb(tried, values)
+            if not tried.steps:
+                why = "; ".join(tried.unusable.values())
                 raise EngineFault(f"No {name} could be used: {why}")
-            known = one.steps[one.best]
-            self.settings = replace(self.settings, **{name: one.best})
+            known = tried.steps[tried.best]
+            self.settings = replace(self.settings, **{name: tried.best})
 
-    async def _climb(self, one: Tried, values: Sequence[int]) -> None:
+    async def _climb(self, tried: Tried, values: Sequence[int]) -> None:
         """Measure rising values until one is worse, twice, than the best of the smaller ones.
 
         It also ends if a larger value would not be used.
         """
         async with AsyncExitStack() as stack:
             held: LimitedEngine | None = None
-            if one.setting == HELD:
+            if tried.setting == HELD:
                 held = await stack.enter_async_context(self._started(HELD, values[-1]))
             for value in values:
-                if value in one.steps:
+                if value in tried.steps:
                     continue
-                smaller = {other: step for other, step in one.steps.items() if other < value}
+                smaller = {other: step for other, step in tried.steps.items() if other < value}
                 known = smaller[best(smaller)] if smaller else None
                 try:
-                    found = await self._step(one.setting, value, held)
+                    measured = await self._step(tried.setting, value, held)
                     # One bad measurement may be chance; it must not end the search.
-                    if known is not None and compare(found, known)[0] < 0:
-                        again = await self._step(one.setting, value, held)
-                        found = again if compare(again, found)[0] > 0 else found
+                    if known is not None and compare(measured, known)[0] < 0:
+                        again = await self._step(tried.setting, value, held)
+                        measured = again if compare(again, measured)[0] > 0 else measured
                 except EngineFault as fault:
                     # The one engine of all values failed, so no other value can be measured.
                     if held is not None:
                         raise
-                    one.unusable[value] = str(fault)
-                    self._say(f"{one.setting} = {value} cannot be used: {fault}")
+                    tried.unusable[value] = str(fault)
+                    self._say(f"{tried.setting} = {value} cannot be used: {fault}")
                     continue
-                one.steps[value] = found
-                if one not in self.tried:
-                    self.tried.append(one)
+                tried.steps[value] = measured
+                if tried not in self.tried:
+                    self.tried.append(tried)
                 # More places than jobs change nothing.
-                unused = held is not None and found.kept and found.running < value
-                if unused or (known is not None and compare(found, known)[0] < 0):
+                unused = held is not None and measured.kept and measured.running < value
+                if unused or (known is not None and compare(measured, known)[0] < 0):
                     return
 
     async def _step(self, name: str, value: int, held: LimitedEngine | None) -> Figures:

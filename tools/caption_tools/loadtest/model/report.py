@@ -172,10 +172,10 @@ def _missed(goal: Goal, tally: LoadTally, errors: float) -> str | None:
                 f" end; the goal is {goal.most:g} ms."
             )
         share /= 1 - errors
-    found = 1000 * times.at(share)
-    if found <= goal.most:
+    ms = 1000 * times.at(share)
+    if ms <= goal.most:
         return None
-    return f"{goal.name} is {found:.1f} ms; the goal is {goal.most:g} ms."
+    return f"{goal.name} is {ms:.1f} ms; the goal is {goal.most:g} ms."
 
 
 # --- the gateway's own figures -------------------------------------------------------------------
@@ -189,11 +189,11 @@ STEP = "seconds per token and job"
 
 
 def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    metrics: dict[str, Points] = {}
     for name in samples[-1][1] if samples else ():
         own = name.startswith("gateway_engine_") and name != "gateway_engine_health"
         if own or name in GAUGES:
-            found[name] = [(at, values[name]) for at, values in samples if name in values]
+            metrics[name] = [(at, values[name]) for at, values in samples if name in values]
     steps: Points = []
     for (begun, before), (at, after) in pairwise(samples):
         seconds = at - begun
@@ -205,8 +205,8 @@ def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, 
         for name in GROWING:
             if name in after and after[name] >= before.get(name, math.inf):  # else it was restarted
                 grown = (after[name] - before[name]) / seconds
-                found.setdefault(f"{name} a second", []).append((at, grown))
-    return found | ({STEP: steps} if steps else {})
+                metrics.setdefault(f"{name} a second", []).append((at, grown))
+    return metrics | ({STEP: steps} if steps else {})
 
 
 def _step(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float | None:
@@ -227,7 +227,7 @@ def lines(report: LoadReport, width: int | None = None) -> list[str]:
     """Return the report for a terminal."""
     plan = report.plan
     times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
-    found = [
+    parts = [
         f"{plan.url} ({report.engine}): {_many(plan.rooms, 'room')}, each with"
         f" {_many(plan.speakers, 'speaker')} and {_many(plan.readers, 'reader')}, to"
         f" {','.join(plan.langs)}, {plan.wire}; {plan.rate:g} utterances a second"
@@ -239,19 +239,19 @@ def lines(report: LoadReport, width: int | None = None) -> list[str]:
     ]
     for name, values in (("errors", report.errors), ("closed", report.closes)):
         if values:
-            found.append(f"{name}: " + ", ".join(f"{n} {c}" for n, c in sorted(values.items())))
+            parts.append(f"{name}: " + ", ".join(f"{n} {c}" for n, c in sorted(values.items())))
     if report.slow:
-        found.append(
+        parts.append(
             "slow readers: " + ", ".join(f"{n} {c}" for n, c in report.slow.items())
             + f"; closed with 4008 as the gateway counts: {_too_slow(report)}"
         )  # fmt: skip
     if report.why:
-        found.append(report.why)
+        parts.append(report.why)
     if not report.whole:
-        found.append(f"NOT WHOLE: {_cut(report)}")
-    found += [f"INVALID: {line}" for line in report.invalid]
-    found += [f"MISSED: {line}" for line in report.missed]
-    return [line if "\n" in line else table.prose(line, width) for line in found]
+        parts.append(f"NOT WHOLE: {_cut(report)}")
+    parts += [f"INVALID: {line}" for line in report.invalid]
+    parts += [f"MISSED: {line}" for line in report.missed]
+    return [line if "\n" in line else table.prose(line, width) for line in parts]
 
 
 def _cut(report: LoadReport) -> str:
@@ -310,13 +310,15 @@ def html(report: LoadReport) -> str:
     warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
     if not report.whole:
         warnings.append(f"Not whole: {_cut(report)}")
-    times = {kind: one for kind, one in report.times.items() if one.count}
+    times = {kind: summary for kind, summary in report.times.items() if summary.count}
     shown = {NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99} for kind, s in times.items()}
     head = Section(
         head="In short",
         warnings=warnings,
         text=[f"{name}: {value}" for name, value in _facts(report).items()],
-        tables=[Table(HEADS, [_row(kind, one) for kind, one in times.items()], "Milliseconds")],
+        tables=[
+            Table(HEADS, [_row(kind, summary) for kind, summary in times.items()], "Milliseconds")
+        ],
         charts=[chart.bars("Percentiles", shown, y="ms", y_log=True)],
     )
     reach = 0.0, _last(report)
@@ -368,7 +370,9 @@ def html(report: LoadReport) -> str:
 def _last(report: LoadReport) -> float:
     """Return the second that all charts over time reach."""
     every = (*report.flows.values(), *report.metrics.values())
-    return max(report.plan.seconds if report.whole else 0.0, *(one[-1][0] for one in every if one))
+    return max(
+        report.plan.seconds if report.whole else 0.0, *(points[-1][0] for points in every if points)
+    )
 
 
 def _given(value: object) -> str:

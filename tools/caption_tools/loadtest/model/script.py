@@ -92,16 +92,16 @@ def _utterance(
     length = len(recogniser.words(text, spaced=spaced)) / pace if grows else 0.0
     end = round(due + length, 6)
     id = label(speaker, number, due, end)
-    found: list[Send] = []
+    made: list[Send] = []
     if grows:
         said = recogniser.timed(text, due, end, spaced=spaced)
         partials = recogniser.updates(said, due, end, spaced=spaced, draw=draw)
-        found = [Send(at, id, rev, part) for rev, (at, part) in enumerate(partials, 1)]
-    found.append(Send(end, id, len(found) + 1, text, True))
+        made = [Send(at, id, rev, part) for rev, (at, part) in enumerate(partials, 1)]
+    made.append(Send(end, id, len(made) + 1, text, True))
     if cancelled:
         # The first frame is always sent: an unknown id cannot be cancelled.
         at = due + draw.random() * max(CANCEL_S, length)
-        first = found[0].due
-        found = [send for send in found if send.due < at or send.due == first]
-        found.append(Send(max(at, first), id))
-    return found
+        first = made[0].due
+        made = [send for send in made if send.due < at or send.due == first]
+        made.append(Send(max(at, first), id))
+    return made

@@ -170,14 +170,14 @@ def caption_work(load: MeetingLoad, lines: Sequence[str], draw: RecogniserRandom
     last: dict[str, float] = {}  # words of the last caption of each utterance
     partials = made = 0
     growing: dict[str, GrowingTranslation] = {}
-    for one in spoken(alone.plan(1.0, SAMPLE, 1), 0, lines, draw):
-        translation = growing.setdefault(one.id, GrowingTranslation())
-        made += translation.made(one)
-        translation.add(one)
-        partials += not one.final
-        if one.final:
-            lengths.append(one.words)
-            last[one.root] = one.words
+    for part in spoken(alone.plan(1.0, SAMPLE, 1), 0, lines, draw):
+        translation = growing.setdefault(part.id, GrowingTranslation())
+        made += translation.made(part)
+        translation.add(part)
+        partials += not part.final
+        if part.final:
+            lengths.append(part.words)
+            last[part.root] = part.words
     return CaptionWork(
         parts=len(lengths) / len(last),
         words=mean(lengths),

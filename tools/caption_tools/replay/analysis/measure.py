@@ -110,7 +110,7 @@ def erasure(histories: Iterable[Sequence[ShownCaption]], *, spaced: bool) -> flo
     """
     erased = final = 0
     for shown in histories:
-        texts = [counted(one.text, spaced=spaced) for one in shown]
+        texts = [counted(state.text, spaced=spaced) for state in shown]
         erased += sum(taken(old, new) for old, new in pairwise(texts))
         final += len(texts[-1])
     return erased / final if final else None
@@ -156,7 +156,7 @@ def agreed(said: ScriptUtterance) -> float:
 
 def visible(shown: Sequence[ShownCaption]) -> float:
     """Return when the first text was visible. A finished caption has one."""
-    return next(one.at for one in shown if one.text.strip())
+    return next(state.at for state in shown if state.text.strip())
 
 
 def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
@@ -165,9 +165,9 @@ def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
     times: list[float] = [shown[-1].at] * len(final)
     kept = len(final)
     # Going back in time, a unit is settled as long as all texts agree up to it.
-    for one in reversed(shown):
-        kept = min(kept, units.common(counted(one.text, spaced=spaced), final))
-        times[:kept] = [one.at] * kept
+    for state in reversed(shown):
+        kept = min(kept, units.common(counted(state.text, spaced=spaced), final))
+        times[:kept] = [state.at] * kept
     return times
 
 
@@ -231,26 +231,26 @@ def joined(parts: Sequence[Sequence[ShownCaption]], *, spaced: bool) -> tuple[Sh
     """Return one caption made of the segments that a long utterance was cut into, in order."""
     if len(parts) == 1:
         return tuple(parts[0])
-    steps = [(number, one) for number, part in enumerate(parts) for one in part]
+    steps = [(number, state) for number, part in enumerate(parts) for state in part]
     now = [ShownCaption(0.0, "")] * len(parts)
     whole: list[ShownCaption] = []
-    for number, one in sorted(steps, key=lambda step: step[1].at):
-        now[number] = one
-        whole.append(_whole(one.at, now, spaced))
+    for number, state in sorted(steps, key=lambda step: step[1].at):
+        now[number] = state
+        whole.append(_whole(state.at, now, spaced))
     return tuple(whole)
 
 
 def _whole(at: float, now: Sequence[ShownCaption], spaced: bool) -> ShownCaption:
     stable = draft = ""
     firm = True
-    for one in now:
-        if not one.text:
+    for state in now:
+        if not state.text:
             continue
         gap = " " if spaced and (stable or draft) else ""
         if firm:
-            stable += gap + one.stable
-            draft = one.draft
-            firm = one.ended
+            stable += gap + state.stable
+            draft = state.draft
+            firm = state.ended
         else:
-            draft += gap + one.text
-    return ShownCaption(at, stable, draft, all(one.ended for one in now))
+            draft += gap + state.text
+    return ShownCaption(at, stable, draft, all(state.ended for state in now))

@@ -40,10 +40,10 @@ def svg(readings: Mapping[str, Sequence[ReaderRecord]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}"><style>{STYLE}</style>'
     ]
-    for column, (lang, found) in enumerate(readings.items()):
+    for column, (lang, records) in enumerate(readings.items()):
         left = GAP + column * (WIDTH + GAP)
         parts.append(f'<text x="{left}" y="16">{escape(lang)}</text>')
-        for row, reading in enumerate(found[:ROWS]):
+        for row, reading in enumerate(records[:ROWS]):
             top = HEAD + row * (HEIGHT + GAP)
             parts.append(f'<g transform="translate({left},{top})">')
             parts += _cell(reading, units.spaced(lang))
@@ -58,9 +58,9 @@ def _cell(reading: ReaderRecord, spaced: bool) -> list[str]:
         f"<title>{escape(said.text)}\n{escape(final)}</title>",
         f'<rect class="cell" width="{WIDTH}" height="{HEIGHT}"/>',
     ]
-    last = max([said.t1, *(one.at for one in shown)])
+    last = max([said.t1, *(state.at for state in shown)])
     across = WIDTH / max(last - said.t0, 1e-3)
-    sizes = [len(measure.counted(one.text, spaced=spaced)) for one in shown]
+    sizes = [len(measure.counted(state.text, spaced=spaced)) for state in shown]
     up = HEIGHT / max([1, *sizes])
 
     def x(at: float) -> float:
@@ -68,7 +68,7 @@ def _cell(reading: ReaderRecord, spaced: bool) -> list[str]:
 
     def area(name: str, heights: Sequence[int]) -> str:
         points = [f"{x(shown[0].at)},{HEIGHT}"]
-        spans = pairwise([*(one.at for one in shown), last])
+        spans = pairwise([*(state.at for state in shown), last])
         for (begin, end), size in zip(spans, heights, strict=True):
             level = round(HEIGHT - size * up, 1)
             points += [f"{x(begin)},{level}", f"{x(end)},{level}"]
@@ -76,12 +76,12 @@ def _cell(reading: ReaderRecord, spaced: bool) -> list[str]:
 
     if shown:
         parts.append(area("shown", sizes))
-        stable = [len(measure.counted(one.stable, spaced=spaced)) for one in shown]
+        stable = [len(measure.counted(state.stable, spaced=spaced)) for state in shown]
         parts.append(area("stable", stable))
     parts += [_line("said", x(update.at), HEIGHT - 5) for update in said.updates]
     parts.append(_line("end", x(said.t1), 0))
     for old, new in pairwise(shown):
-        gone = measure.taken(*(measure.counted(one.text, spaced=spaced) for one in (old, new)))
+        gone = measure.taken(*(measure.counted(state.text, spaced=spaced) for state in (old, new)))
         if gone:
             parts.append(_line("taken", x(new.at), round(HEIGHT - gone * up, 1)))
     parts.append(f'<text class="time" x="4" y="14">{last - said.t0:.1f} s</text>')

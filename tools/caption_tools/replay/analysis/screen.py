@@ -66,8 +66,8 @@ class ScreenRecorder:
     def parts(self, id: str) -> list[str]:
         """Return the ids of the segments of an utterance, in order: ``u1``, ``u1.2``."""
         known = self.sources.keys() | self._histories.keys()
-        found = {one for one in known if one == id or _part(one, id) is not None}
-        return sorted(found, key=lambda one: _part(one, id) or 1)
+        parts = {part for part in known if part == id or _part(part, id) is not None}
+        return sorted(parts, key=lambda part: _part(part, id) or 1)
 
     def correct(self, id: str, lang: str, text: str, at: float) -> None:
         """Note a human correction of a caption that had ended."""

@@ -86,7 +86,7 @@ def updates(
     """
     known = [(text, at) for word, at in said if (text := heard(word))]
     ends = [at for _, at in known]
-    found: list[tuple[float, str]] = []
+    made: list[tuple[float, str]] = []
     spoilt = 0  # how many words the update before had, if its last one was wrong
     tick = 1
     # Multiples of the period, since a sum of periods would drift.
@@ -103,8 +103,8 @@ def updates(
             spoilt = count
         else:
             spoilt = 0
-        found.append((at, (" " if spaced else "").join(so_far)))
-    return found
+        made.append((at, (" " if spaced else "").join(so_far)))
+    return made
 
 
 def _spoil(word: str, vocabulary: Sequence[str], draw: RecogniserRandom) -> str:

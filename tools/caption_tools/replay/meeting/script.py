@@ -151,9 +151,9 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _named(name: str, count: int) -> Sequence[str]:
-    found = _NAMED.search(name)
-    if found:
-        return found.groups()
+    match = _NAMED.search(name)
+    if match:
+        return match.groups()
     if count == len(USUAL):
         return USUAL
     raise ValueError(f"Which languages are its {count} columns? Say e.g. --columns en,de.")
@@ -188,20 +188,20 @@ def _filled(lines: Sequence[_ScriptLine], draw: RecogniserRandom) -> list[Script
     """Return the utterances by the order of their beginnings, with times and updates."""
     vocabularies: dict[str, set[str]] = {}
     for line in lines:
-        found = vocabularies.setdefault(line.lang, set())
-        found |= {word for word in map(recogniser.heard, _said(line)) if word}
-    known = {lang: sorted(found) for lang, found in vocabularies.items()}
+        words = vocabularies.setdefault(line.lang, set())
+        words |= {word for word in map(recogniser.heard, _said(line)) if word}
+    known = {lang: sorted(words) for lang, words in vocabularies.items()}
     made: list[ScriptUtterance] = []
     free = 0.0
     for number, line in enumerate(lines, 1):
         made.append(_whole(line, str(number), free, draw, known[line.lang]))
         free = made[-1].t1 + recogniser.PAUSE_S
-    ids = [one.id for one in made]
+    ids = [utterance.id for utterance in made]
     # Captions are matched to utterances by id.
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
         raise ValueError(f"Two utterances have the id {twice!r}.")
-    return sorted(made, key=lambda one: one.t0)
+    return sorted(made, key=lambda utterance: utterance.t0)
 
 
 def _said(line: _ScriptLine) -> Iterable[str]:
@@ -244,11 +244,13 @@ def faster(utterances: Iterable[ScriptUtterance], speed: float) -> list[ScriptUt
     """Return the meeting with everything said ``speed`` times as fast, without ``shown``."""
     return [
         msgspec.structs.replace(
-            one,
-            t0=one.t0 / speed,
-            t1=one.t1 / speed,
-            updates=tuple(RecogniserUpdate(two.at / speed, two.text) for two in one.updates),
+            utterance,
+            t0=utterance.t0 / speed,
+            t1=utterance.t1 / speed,
+            updates=tuple(
+                RecogniserUpdate(update.at / speed, update.text) for update in utterance.updates
+            ),
             shown={},
         )
-        for one in utterances
+        for utterance in utterances
     ]

@@ -147,31 +147,31 @@ class _Window:
 
     def by(self, name: str, label: str, **labels: str) -> dict[str, float]:
         """Return by how much a counter has grown for each value of a label, the largest first."""
-        values = {found[label] for found, _ in self._now.series.get(name, ()) if label in found}
+        values = {own[label] for own, _ in self._now.series.get(name, ()) if label in own}
         grown = {value: self.grown(name, **labels, **{label: value}) for value in sorted(values)}
-        return dict(sorted(((k, v) for k, v in grown.items() if v), key=lambda one: -one[1]))
+        return dict(sorted(((k, v) for k, v in grown.items() if v), key=lambda item: -item[1]))
 
 
 def _sum(answer: GatewayReading, name: str, **labels: str) -> float | None:
     """Return the sum of a metric over all series with these labels; None if there is none."""
     values = [
         value
-        for found, value in answer.series.get(name, ())
-        if all(found.get(label) == wanted for label, wanted in labels.items())
+        for own, value in answer.series.get(name, ())
+        if all(own.get(label) == wanted for label, wanted in labels.items())
     ]
     return sum(values) if values else None
 
 
 def _buckets(now: GatewayReading, before: GatewayReading | None, name: str) -> dict[float, float]:
     """Return the cumulative buckets of a histogram, less the ones of an earlier answer."""
-    found: dict[float, float] = {}
+    counts: dict[float, float] = {}
     earlier = {} if before is None else _buckets(before, None, name)
     for labels, count in now.series.get(f"{name}_bucket", ()):
         bound = float(labels["le"])
-        found[bound] = found.get(bound, 0.0) + count
-    grown = {bound: count - earlier.get(bound, 0.0) for bound, count in found.items()}
+        counts[bound] = counts.get(bound, 0.0) + count
+    grown = {bound: count - earlier.get(bound, 0.0) for bound, count in counts.items()}
     # Less than before: it is a new process.
-    return found if any(count < 0 for count in grown.values()) else grown
+    return counts if any(count < 0 for count in grown.values()) else grown
 
 
 def _notes(now: GatewayReading, window: _Window) -> list[str]:

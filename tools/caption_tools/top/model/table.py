@@ -108,7 +108,9 @@ def table(
     }
     shown = list(COLUMNS)
     kept = {COLUMNS[0], COLUMNS[sort]}
-    while len(shown) > len(kept) and sum(widths[one] + GAP for one in shown) - GAP > width:
-        shown.remove(max((one for one in shown if one not in kept), key=lambda one: one.rank))
+    while len(shown) > len(kept) and sum(widths[column] + GAP for column in shown) - GAP > width:
+        shown.remove(
+            max((column for column in shown if column not in kept), key=lambda column: column.rank)
+        )
     rows = tuple(tuple(column.cell(row) for column in shown) for row in ordered)
     return GatewayTable(tuple(shown), rows)

@@ -101,13 +101,13 @@ def described(
     """
     given: dict[str, str] = {}
     for part in filter(None, map(str.strip, re.split(r",|\band\b", said.lower()))):
-        found = _PART.fullmatch(" ".join(part.split()))
-        if found is None:
+        match = _PART.fullmatch(" ".join(part.split()))
+        if match is None:
             raise ValueError(
                 f"{part!r} is not understood. Say e.g. '16 streams, 5-40 words, 3 languages,"
                 " partials', or '4 a second' instead of the streams."
             )
-        given |= {name: text for name, text in found.groupdict().items() if text}
+        given |= {name: text for name, text in match.groupdict().items() if text}
     streams, rate = int(given.get("streams", 0)), float(given.get("rate", 0))
     if bool(streams) == bool(rate):
         raise ValueError("A load has either streams or a rate: '16 streams', '4 a second'.")
@@ -129,29 +129,29 @@ def described(
 
 
 def remembered(
-    one: Recorded, seconds: float, lines: Sequence[str], lang: str, draw: ArrivalRandom
+    recorded: Recorded, seconds: float, lines: Sequence[str], lang: str, draw: ArrivalRandom
 ) -> Load:
     """Return a load like that of a history at its busy times: the same rate and lengths.
 
     The parameters are those of `described`.
     """
     letters = LETTERS if units.spaced(lang) else units.density(lang)
-    whole = sum(count for _, _, count in one.lengths)
+    whole = sum(count for _, _, count in recorded.lengths)
     known = min(SAMPLE, max(1, round(whole)))
     lengths: list[float] = []
-    for low, high, count in one.lengths:
+    for low, high, count in recorded.lengths:
         some = max(1, round(known * count / whole))
         lengths += [low + (high - low) * (number + 0.5) / some for number in range(some)]
     least, most = (max(1, round(percentile(lengths, share) / letters)) for share in (0.05, 0.95))
     texts = [text.mixed(lines, draw, least, most, lang) for _ in range(SAMPLE)]
-    grow = one.partials > PARTIALS
+    grow = recorded.partials > PARTIALS
     return Load(
-        told=f"a history of {one.seconds:.0f} s: {one.rate:.3g} utterances a second when busy"
-        f" ({one.mean:.3g} on average), {_told(round(one.languages, 1), grow)}",
-        plan=_plan(one.rate, texts, seconds, lang, grow, (least, most)),
+        told=f"a history of {recorded.seconds:.0f} s: {recorded.rate:.3g} utterances a second when"
+        f" busy ({recorded.mean:.3g} on average), {_told(round(recorded.languages, 1), grow)}",
+        plan=_plan(recorded.rate, texts, seconds, lang, grow, (least, most)),
         lines=tuple(lines),
         # A mean a little above a whole number comes from a reader who stayed for a short time.
-        languages=max(1, math.ceil(one.languages - 0.25)),
+        languages=max(1, math.ceil(recorded.languages - 0.25)),
         lengths=tuple(lengths),
         texts=min(len(set(lines)), known),
     )
@@ -161,8 +161,8 @@ def replayed(
     meeting: Sequence[ScriptUtterance], seconds: float, *, times: int, languages: int, grow: bool
 ) -> Load:
     """Return a load of ``times`` copies of a recorded meeting, at the rate of its busiest time."""
-    texts = [one.text for one in meeting]
-    ends = sorted(one.t1 for one in meeting)
+    texts = [said.text for said in meeting]
+    ends = sorted(said.t1 for said in meeting)
     width = min(seconds, ends[-1])
     most = max(sum(at - width < end <= at for end in ends) for at in ends)
     rate = times * most / width
@@ -172,7 +172,7 @@ def replayed(
         plan=_plan(rate, texts, seconds, meeting[0].lang, grow, None),
         lines=tuple(texts),
         languages=languages,
-        lengths=tuple(float(len(one)) for one in texts),
+        lengths=tuple(float(len(said)) for said in texts),
         texts=len(set(texts)),
     )
 
@@ -201,7 +201,7 @@ def _plan(
 
 def _spoken(texts: Sequence[str], lang: str) -> float:
     """Return the seconds that a text takes to be spoken, on average."""
-    return mean([text.size(one, lang) for one in texts]) * 60 / Plan(url="", langs=()).pace
+    return mean([text.size(said, lang) for said in texts]) * 60 / Plan(url="", langs=()).pace
 
 
 def _told(languages: float, grow: bool) -> str:

@@ -72,9 +72,9 @@ class Tried(msgspec.Struct, kw_only=True):
         return best(self.steps)
 
 
-def _waits(one: Figures) -> dict[str, float]:
+def _waits(step: Figures) -> dict[str, float]:
     """Return the percentiles that decide, the first before the second."""
-    return {"captions": one.final.p95, "first texts": one.first.p95}
+    return {"captions": step.final.p95, "first texts": step.first.p95}
 
 
 def compare(new: Figures, old: Figures) -> tuple[int, str]:
@@ -95,12 +95,12 @@ def compare(new: Figures, old: Figures) -> tuple[int, str]:
 
 def best(steps: Mapping[int, Figures]) -> int:
     """Return the value to recommend, of at least one; see the head of this module."""
-    left = {value: one for value, one in steps.items() if one.kept}
+    left = {value: step for value, step in steps.items() if step.kept}
     if not left:
-        most = max(one.made for one in steps.values())
-        left = {value: one for value, one in steps.items() if not _apart(most, one.made)}
+        most = max(step.made for step in steps.values())
+        left = {value: step for value, step in steps.items() if not _apart(most, step.made)}
     for what in _waits(next(iter(left.values()))):
-        waits = {value: _waits(one)[what] for value, one in left.items()}
+        waits = {value: _waits(step)[what] for value, step in left.items()}
         lowest = min(waits.values())
         left = {value: left[value] for value in left if not _apart(waits[value], lowest, LEAST_MS)}
     return min(left)
@@ -119,9 +119,9 @@ def rises(waits: Sequence[float]) -> bool:
     return median(waits[-third:]) > max(RISEN_MS, 2 * median(waits[:third]))
 
 
-def _apart(one: float, other: float, least: float = 0.0) -> bool:
+def _apart(first: float, second: float, least: float = 0.0) -> bool:
     """Return whether two figures differ by more than chance explains."""
-    return max(one, other) > min(one, other) * (1 + MARGIN) + least
+    return max(first, second) > min(first, second) * (1 + MARGIN) + least
 
 
 # --- the report ----------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def made(
     warnings = [load.few] if load.few else []
     if load.uniform:
         warnings.append("The load is uniform: its texts are of one length, unlike speech.")
-    recommended = {one.setting: one.best for one in tried}
+    recommended = {result.setting: result.best for result in tried}
     lines = [f"# Found by gateway tune with {engine}.", f"# Load: {load.told}."]
     if table is not None:
         # A file of these lines alone would start other engines.
@@ -163,79 +163,79 @@ def made(
         seconds=load.plan.seconds,
         tried=tuple(tried),
         recommended=recommended,
-        reasons=tuple(told for one in tried for told in _reasons(one)),
-        warnings=(*warnings, *(told for one in tried for told in _doubts(one))),
+        reasons=tuple(told for result in tried for told in _reasons(result)),
+        warnings=(*warnings, *(told for result in tried for told in _doubts(result))),
         toml="\n".join(lines) + "\n",
     )
 
 
-def _reasons(one: Tried) -> Iterator[str]:
+def _reasons(result: Tried) -> Iterator[str]:
     """Yield sentences that justify the recommended value."""
-    here = one.steps[one.best]
+    here = result.steps[result.best]
     if not here.kept:
         yield (
-            f"No {one.setting} keeps up with this load: {one.best} makes {here.made:.1f} captions a"
-            f" second of the {here.asked:.1f} that are asked for."
+            f"No {result.setting} keeps up with this load: {result.best} makes {here.made:.1f}"
+            f" captions a second of the {here.asked:.1f} that are asked for."
         )
     yield (
-        f"With {one.setting} = {one.best} 95 of 100 captions are finished within"
+        f"With {result.setting} = {result.best} 95 of 100 captions are finished within"
         f" {here.final.p95:.0f} ms of being said, and 95 of 100 first texts come within"
-        f" {here.first.p95:.0f} ms. It was {one.usual}."
+        f" {here.first.p95:.0f} ms. It was {result.usual}."
     )
-    for value, step in one.steps.items():
-        if value != one.best:
+    for value, step in result.steps.items():
+        if value != result.best:
             sign, why = compare(step, here)
             yield f"{value} is {('as good', 'better', 'worse')[sign]}: {why}."
-    for value, why in one.unusable.items():
+    for value, why in result.unusable.items():
         yield f"{value} cannot be used: {why}"
 
 
-def _doubts(one: Tried) -> Iterator[str]:
+def _doubts(result: Tried) -> Iterator[str]:
     """Yield the weaknesses of a recommendation."""
-    value, here = one.best, one.steps[one.best]
-    if one.setting in PLACES and value == max(one.steps) <= here.running:
+    value, here = result.best, result.steps[result.best]
+    if result.setting in PLACES and value == max(result.steps) <= here.running:
         yield (
-            f"{one.setting} = {value} is the largest that was tried, and all of it was used:"
-            f" more may be better. See with --try {one.setting}={value},{2 * value}"
+            f"{result.setting} = {value} is the largest that was tried, and all of it was used:"
+            f" more may be better. See with --try {result.setting}={value},{2 * value}"
         )
     if here.cache >= FULL or here.evicted:
         yield (
-            f"{one.setting} = {value} fills {here.cache:.0%} of the KV cache;"
+            f"{result.setting} = {value} fills {here.cache:.0%} of the KV cache;"
             f" {here.evicted} requests were evicted."
         )
-    if (fewest := min(step.final.count for step in one.steps.values())) < TAIL:
+    if (fewest := min(step.final.count for step in result.steps.values())) < TAIL:
         yield f"A step had {fewest} captions, too few for a sure 95th percentile: more --seconds."
-    for value, step in one.steps.items():
+    for value, step in result.steps.items():
         for doubt in step.doubts:
-            yield f"{one.setting} = {value} is in doubt: {doubt}"
+            yield f"{result.setting} = {value} is in doubt: {doubt}"
 
 
 _COLUMNS: dict[str, Callable[[Figures], table.Cell]] = {
-    "captions/s": lambda one: one.made,
-    "final p50": lambda one: one.final.p50,
-    "final p95": lambda one: one.final.p95,
-    "final p99": lambda one: one.final.p99,
-    "first p50": lambda one: one.first.p50,
-    "first p95": lambda one: one.first.p95,
-    "ms/token": lambda one: one.token or None,
-    "tokens/s": lambda one: one.tokens or None,
-    "jobs": lambda one: one.running,
-    "waiting": lambda one: one.waiting,
-    "lost %": lambda one: 100 * one.lost,
-    "KV %": lambda one: 100 * one.cache or None,
+    "captions/s": lambda step: step.made,
+    "final p50": lambda step: step.final.p50,
+    "final p95": lambda step: step.final.p95,
+    "final p99": lambda step: step.final.p99,
+    "first p50": lambda step: step.first.p50,
+    "first p95": lambda step: step.first.p95,
+    "ms/token": lambda step: step.token or None,
+    "tokens/s": lambda step: step.tokens or None,
+    "jobs": lambda step: step.running,
+    "waiting": lambda step: step.waiting,
+    "lost %": lambda step: 100 * step.lost,
+    "KV %": lambda step: 100 * step.cache or None,
 }
 
 
-def text(found: TuneReport, width: int | None = None) -> str:
+def text(report: TuneReport, width: int | None = None) -> str:
     """Return the report for a terminal with lines of ``width`` letters; None: any length."""
-    head = f"{found.engine}; {found.load}; {found.seconds:g} s a step; times in ms"
+    head = f"{report.engine}; {report.load}; {report.seconds:g} s a step; times in ms"
     parts = [table.prose(head, width)]
-    for one in found.tried:
+    for result in report.tried:
         rows: list[list[table.Cell]] = [
-            [f"{value}{' <-' * (value == one.best)}", *(of(step) for of in _COLUMNS.values())]
-            for value, step in sorted(one.steps.items())
+            [f"{value}{' <-' * (value == result.best)}", *(of(step) for of in _COLUMNS.values())]
+            for value, step in sorted(result.steps.items())
         ]
-        parts.append(table.text((one.setting, *_COLUMNS), rows, width=width))
-    said = (*found.reasons, *(f"Warning: {warning}" for warning in found.warnings))
-    parts += ["\n".join(table.prose(line, width) for line in said), found.toml.rstrip()]
+        parts.append(table.text((result.setting, *_COLUMNS), rows, width=width))
+    said = (*report.reasons, *(f"Warning: {warning}" for warning in report.warnings))
+    parts += ["\n".join(table.prose(line, width) for line in said), report.toml.rstrip()]
     return "\n\n".join(parts)
