@@ -33,8 +33,9 @@ from caption_tools.loadtest.model.report import LoadReport
 from caption_tools.plan.model.figures import EngineFigures, core_of, grown
 from caption_tools.plan.model.load import MeetingLoad, caption_work, spoken
 from caption_tools.plan.model.simulation import Simulation
-from caption_tools.replay.meeting.recogniser import heard
-from caption_tools.report import table, text
+from caption_tools.report import table
+from caption_tools.speech import text
+from caption_tools.speech.recogniser import heard
 from gateway.limits import Limits
 from gateway.server.fleet import lua_scripts
 

@@ -37,11 +37,11 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from benchmarks.simulated_meeting import Costs, Offline, Stage, Translator, alone, played
-from caption_tools.replay import score
+from caption_tools.replay import report
 from caption_tools.replay.analysis import measure
-from caption_tools.replay.meeting.recogniser import heard
 from caption_tools.replay.meeting.script import ScriptUtterance
 from caption_tools.replay.play import load
+from caption_tools.speech.recogniser import heard
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import build
@@ -131,10 +131,10 @@ def figures(
         ]
         if rows:
             made, references, texts, joint = zip(*rows, strict=True)
-            whole = score.chrf(texts, references)
-            chrf.append(score.chrf(made, references))
+            whole = report.chrf(texts, references)
+            chrf.append(report.chrf(made, references))
             cost.append(chrf[-1] - whole)
-            cut.append(score.chrf(joint, references) - whole)
+            cut.append(report.chrf(joint, references) - whole)
     first = [one.agreed_ms for one in live if one.agreed_ms]
     final = [one.final_ms for one in live if one.final_ms]
     return {

@@ -39,6 +39,7 @@ TOOLS = (
     "replay/analysis",
     "replay/meeting",
     "report",
+    "speech",
     "top/model",
     "tune/model",
 )

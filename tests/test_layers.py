@@ -167,6 +167,17 @@ def test_a_pure_folder_of_the_tools_knows_nothing_of_the_world() -> None:
             assert package != "gateway" or not rest or pure(rest), path
 
 
+def test_the_tools_do_not_import_each_other_in_a_circle() -> None:
+    arrows: dict[str, set[str]] = {}
+    for path in TOOLS.rglob("*.py"):
+        tool = path.relative_to(TOOLS).parts[0]
+        for other in imports(ast.parse(path.read_text("utf-8"))):
+            package, *inside = other.split(".")
+            if package == "caption_tools" and inside and inside[0] != tool:
+                arrows.setdefault(tool, set()).add(inside[0])
+    list(graphlib.TopologicalSorter(arrows).static_order())  # raises CycleError
+
+
 def imports(module: ast.Module) -> Iterator[str]:
     """Yield the names of the modules that a module imports, in whichever function."""
     for node in ast.walk(module):

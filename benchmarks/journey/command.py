@@ -25,7 +25,7 @@ from benchmarks import command
 from benchmarks.journey import texts
 from benchmarks.journey.plan import ARCHITECTURES, Plan, invented
 from caption_tools.console import columns
-from caption_tools.report import text
+from caption_tools.speech import text
 from gateway.cli import flags
 from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.registry import EMBEDDED

@@ -21,7 +21,7 @@ from benchmarks.journey.client import SOCKETS, Caller, Http, Loop, Socket, fetch
 from benchmarks.journey.device import Cpus, Gpu, Sampler
 from benchmarks.journey.plan import Plan
 from benchmarks.journey.process import Server
-from caption_tools.report.schedule import Arrivals, arrivals
+from caption_tools.speech.text import Arrivals, arrivals
 
 GROWTH = 1.3
 """Gain from more clients below which an architecture counts as saturated."""

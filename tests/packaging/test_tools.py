@@ -28,7 +28,7 @@ def test_the_wheel_adds_the_commands_and_needs_its_own_version_of_the_gateway(
         info = f"caption_gateway_tools-{gateway.__version__}.dist-info"
         metadata = files.read(f"{info}/METADATA").decode()
         points = files.read(f"{info}/entry_points.txt").decode()
-    assert {"caption_tools/commands.py", "caption_tools/report/meeting.txt"} <= names
+    assert {"caption_tools/commands.py", "caption_tools/speech/meeting.txt"} <= names
     assert f"\nRequires-Dist: caption-gateway=={gateway.__version__}\n" in metadata
     assert points.startswith(f"[{COMMANDS}]\n")
     assert {line.partition(" ")[0] for line in points.split("\n")[1:] if line} == TOOLS

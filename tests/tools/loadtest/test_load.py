@@ -29,7 +29,7 @@ from caption_tools.loadtest.model.report import LoadReport
 from caption_tools.loadtest.model.script import Send
 from caption_tools.loadtest.run import LoadRun
 from caption_tools.report.stats import Histogram
-from caption_tools.report.text import lines
+from caption_tools.speech.text import lines
 from gateway.auth.api_keys import Keyring
 from gateway.cli.main import main
 from gateway.client.transport import Refused

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from caption_tools.replay.meeting import recogniser, script
+from caption_tools.replay.meeting import script
 from caption_tools.replay.report import HEADS, ReplayRow
+from caption_tools.speech import recogniser
 from gateway.cli import main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "replay.md").read_text("utf-8")

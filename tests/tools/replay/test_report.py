@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from caption_tools.replay import report, score
+from caption_tools.replay import report
 from caption_tools.replay.analysis.measure import ReaderRecord
 from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from caption_tools.replay.play import EngineWork
@@ -57,7 +57,7 @@ def test_finals_are_compared_with_translations_of_the_final_texts_alone() -> Non
     assert found.same == 0.5
     assert found.offline is not None
     assert found.chrf is not None
-    alone = score.chrf(["Guten Morgen.", "Gute Nacht."], ["Guten Morgen."] * 2)
+    alone = report.chrf(["Guten Morgen.", "Gute Nacht."], ["Guten Morgen."] * 2)
     assert found.offline == pytest.approx(found.chrf - alone)
 
 

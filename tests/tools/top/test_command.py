@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from caption_tools.top import poll, screen
+from caption_tools.top import command, poll
+from caption_tools.top.command import TopScreen
 from caption_tools.top.poll import Poller
-from caption_tools.top.screen import TopScreen
 from gateway.engines.scripted import ScriptedEngine
 from gateway.server.access.authenticator import Authenticator, build
 from gateway.settings.catalogue import Settings
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("bare")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "ONCE_S", 0.01)
+    monkeypatch.setattr(command, "ONCE_S", 0.01)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def test_something_else_that_answers_is_named_as_such(
 
 
 async def test_a_gateway_that_never_answers_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("caption_tools.loadtest.scrape.ANSWER_S", 0.05)
+    monkeypatch.setattr("caption_tools.scrape.ANSWER_S", 0.05)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -15,7 +15,7 @@ from random import Random
 import msgspec
 import pytest
 
-from caption_tools.loadtest.scrape import Scraper
+from caption_tools.scrape import Scraper
 from caption_tools.tune import command, sweep
 from caption_tools.tune.model.steps import Figures
 from gateway.auth.api_keys import Keyring

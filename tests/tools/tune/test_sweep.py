@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from caption_tools.report.text import lines
+from caption_tools.speech.text import lines
 from caption_tools.tune.model.load import Load, described
 from caption_tools.tune.model.steps import Figures
 from caption_tools.tune.sweep import HELD, LimitedEngine, Sweep, measure, searches, tunable

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from caption_tools.report.text import lines
+from caption_tools.speech.text import lines
 from caption_tools.tune.model.load import described
 from gateway.settings.catalogue import Settings
 from tests.engines.vllm_factory import make_vllm

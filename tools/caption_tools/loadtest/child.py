@@ -25,9 +25,9 @@ from caption_tools.loadtest.model.script import Send
 from caption_tools.loadtest.model.session import UserSession
 from caption_tools.loadtest.model.tally import LoadTally
 from caption_tools.loadtest.socket import Socket, tls
-from caption_tools.replay.meeting.recogniser import RecogniserRandom
-from caption_tools.report import text
 from caption_tools.report.stats import Histogram
+from caption_tools.speech import text
+from caption_tools.speech.recogniser import RecogniserRandom
 from gateway.cli.terminal import first_fault, readable
 from gateway.client.transport import address
 from gateway.protocol.codec import Codec

@@ -18,8 +18,8 @@ from caption_tools.console import columns, word_range, write_json
 from caption_tools.loadtest.model import report
 from caption_tools.loadtest.model.plan import KINDS, SHARES, Goal, Plan, Wire
 from caption_tools.loadtest.run import LoadRun, perform
-from caption_tools.report import text
-from caption_tools.report.schedule import Arrivals
+from caption_tools.speech import text
+from caption_tools.speech.text import Arrivals
 from gateway.cli.flags import check_outputs, count, number, positive, seconds, share, tags
 from gateway.cli.terminal import NEEDS_KEY, Screen, api_key
 from gateway.protocol.messages import View

@@ -23,8 +23,8 @@ from caption_tools.loadtest.model import report
 from caption_tools.loadtest.model.plan import Goal, Plan
 from caption_tools.loadtest.model.report import LoadReport
 from caption_tools.loadtest.model.tally import LoadTally
-from caption_tools.loadtest.scrape import Scraper
 from caption_tools.report.stats import Histogram
+from caption_tools.scrape import Scraper
 from gateway.cli.terminal import Screen, readable
 from gateway.client.transport import Route
 

@@ -22,7 +22,8 @@ from caption_tools.plan.model.capacity import CapacityPlan, rough
 from caption_tools.plan.model.figures import ENGINES, EngineShare, engine_of, report_of
 from caption_tools.plan.model.load import MeetingLoad, SourceText, caption_work, spoken
 from caption_tools.plan.model.simulation import SimulationReport
-from caption_tools.report import table, text
+from caption_tools.report import table
+from caption_tools.speech import text
 from caption_tools.tune.model.steps import TuneReport
 from gateway.cli.flags import check_outputs, count, number, positive, share
 

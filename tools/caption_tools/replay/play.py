@@ -21,8 +21,8 @@ from random import Random
 import msgspec
 from msgspec.structs import astuple, replace
 
+from caption_tools import scrape
 from caption_tools.console import read_text
-from caption_tools.loadtest import scrape
 from caption_tools.replay.analysis.measure import ReaderRecord, joined
 from caption_tools.replay.analysis.screen import ScreenRecorder
 from caption_tools.replay.meeting import script

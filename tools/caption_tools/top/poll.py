@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from caption_tools.loadtest.scrape import ANSWER_S, Scraper, series
+from caption_tools.scrape import ANSWER_S, Scraper, series
 from caption_tools.top.model.figures import GatewayFigures, GatewayReading, figures
 
 WINDOW_S = 60.0  # seconds over which rates and percentiles are computed

@@ -20,9 +20,9 @@ import uvicorn
 from msgspec.structs import replace
 
 from caption_tools.console import columns, read_text, write_json
-from caption_tools.loadtest.scrape import Scraper
 from caption_tools.replay import play
-from caption_tools.report import text as texts
+from caption_tools.scrape import Scraper
+from caption_tools.speech import text as texts
 from caption_tools.tune import history
 from caption_tools.tune.model import load as loads
 from caption_tools.tune.model import steps

@@ -25,8 +25,8 @@ from itertools import pairwise
 
 import msgspec
 
-from caption_tools.loadtest.scrape import series
 from caption_tools.report.stats import percentile
+from caption_tools.scrape import series
 from caption_tools.tune.model.load import Recorded
 
 UTTERANCES = "gateway_utterances_total"

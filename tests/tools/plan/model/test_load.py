@@ -14,7 +14,7 @@ from caption_tools.plan.model.load import (
     caption_work,
     texts,
 )
-from caption_tools.report import text
+from caption_tools.speech import text
 
 LINES = text.lines()
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from caption_tools.replay.meeting.script import ScriptUtterance
 from caption_tools.report.stats import percentile
-from caption_tools.report.text import lines
+from caption_tools.speech.text import lines
 from caption_tools.tune.model import load as loads
 from caption_tools.tune.model.load import (
     FEW,

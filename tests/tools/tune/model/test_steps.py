@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from caption_tools.report.stats import Summary
-from caption_tools.report.text import lines
+from caption_tools.speech.text import lines
 from caption_tools.tune.model import steps
 from caption_tools.tune.model.load import Load, described
 from caption_tools.tune.model.steps import Figures, Tried, TuneReport, best, compare, made, rises

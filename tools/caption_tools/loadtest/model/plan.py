@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from caption_tools.report.schedule import Arrivals
+from caption_tools.speech.text import Arrivals
 from gateway.protocol.messages import View
 
 Wire = Literal["json", "msgpack"]

@@ -14,9 +14,9 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from caption_tools.loadtest.model.plan import Plan
-from caption_tools.replay.meeting import recogniser
-from caption_tools.replay.meeting.recogniser import RecogniserRandom
-from caption_tools.report.schedule import arrivals
+from caption_tools.speech import recogniser
+from caption_tools.speech.recogniser import RecogniserRandom
+from caption_tools.speech.text import arrivals
 from gateway.text import units
 
 CANCEL_S = 0.5

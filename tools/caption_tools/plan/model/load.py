@@ -17,9 +17,9 @@ import msgspec
 from caption_tools.loadtest.model import script
 from caption_tools.loadtest.model.plan import Plan
 from caption_tools.loadtest.model.script import Send
-from caption_tools.replay.meeting.recogniser import RecogniserRandom
-from caption_tools.report import text
 from caption_tools.report.stats import mean, percentile
+from caption_tools.speech import text
+from caption_tools.speech.recogniser import RecogniserRandom
 from gateway.core.streaming.length_ratios import MARGIN
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.segmentation import part_id

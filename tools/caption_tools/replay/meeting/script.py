@@ -32,8 +32,8 @@ from itertools import pairwise, starmap
 import msgspec
 from msgspec import field
 
-from caption_tools.replay.meeting import recogniser
-from caption_tools.replay.meeting.recogniser import RecogniserRandom
+from caption_tools.speech import recogniser
+from caption_tools.speech.recogniser import RecogniserRandom
 from gateway.errors import ClientFault
 from gateway.text import languages, units
 

@@ -14,9 +14,9 @@ import msgspec
 
 from caption_tools.loadtest.model.plan import Plan
 from caption_tools.replay.meeting.script import ScriptUtterance
-from caption_tools.report import text
-from caption_tools.report.schedule import ArrivalRandom
 from caption_tools.report.stats import mean, percentile
+from caption_tools.speech import text
+from caption_tools.speech.text import ArrivalRandom
 from gateway.text import units
 
 UNIFORM = 2.0

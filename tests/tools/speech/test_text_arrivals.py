@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caption_tools.report.schedule import Arrivals, arrivals
+from caption_tools.speech.text import Arrivals, arrivals
 
 
 def test_fixed_arrivals_are_even() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from caption_tools.loadtest.scrape import parse
+from caption_tools.scrape import parse
 
 
 def test_metrics_are_read_by_name_and_summed_over_labels() -> None:

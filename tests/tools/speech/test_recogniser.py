@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caption_tools.replay.meeting import recogniser
-from caption_tools.replay.meeting.recogniser import (
+from caption_tools.speech import recogniser
+from caption_tools.speech.recogniser import (
     PAUSE_S,
     SPOILT,
     UPDATE_S,

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from caption_tools.report.stats import percentile
-from caption_tools.report.text import lines, mixed, size
+from caption_tools.speech.text import lines, mixed, size
 
 MEETING = Path(__file__).parents[2] / "quality" / "meeting100.tsv"
 

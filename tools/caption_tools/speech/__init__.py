@@ -1,0 +1,1 @@
+"""Speech of simulated people: texts, their arrivals, and a simulated recogniser."""
