@@ -7,27 +7,32 @@ is answered. ``tests/scripts/test_openapi.py`` compares the document with the ro
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from http import HTTPStatus
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
 from gateway import __version__
 from gateway.errors import ErrorCode
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
-from gateway.protocol.messages import View
+from gateway.protocol.messages import PRIVATE, View
+from gateway.server.access.guarded_route import ROOM, Right
+from gateway.server.app import HTTP_ROUTES, UNCHECKED
 from gateway.server.openai_api.requests import ChatRequest
 from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
 from gateway.server.routes.deepl import DeepLRequest
+from gateway.server.routes.description import OPENAPI_PATH
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
 from scripts.schema_examples import Json
 
 TEXT: Json = {"type": "string"}
+TEXTS: Json = {"type": ["string", "array"], "items": TEXT}
+"""A text, or several if the request has several."""
 EVENTS: Json = {}
 """Schema of an event stream. OpenAPI 3.1 cannot describe one, so that the summary does."""
 EXAMPLES: dict[type[msgspec.Struct], Json] = {
@@ -45,7 +50,12 @@ NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 
 
 def openapi() -> Json:
-    """Return the document."""
+    """Return the document. Each operation says which right its route needs."""
+    rights = {
+        (route.path, method.lower()): route.right
+        for route in HTTP_ROUTES
+        for method in route.methods or ()
+    }
     _, schemas = msgspec.json.schema_components(
         EXAMPLES, ref_template="#/components/schemas/{name}"
     )
@@ -65,8 +75,14 @@ def openapi() -> Json:
             " `docs/reference/protocol/` explain them; `asyncapi.v1.json` describes the WebSocket.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "http://127.0.0.1:8000", "description": "Default of `gateway serve`."}],
-        "paths": _paths(),
+        "servers": [{"url": "/"}],
+        "paths": {
+            path: {
+                method: one(rights[path, method], path not in UNCHECKED) if callable(one) else one
+                for method, one in item.items()
+            }
+            for path, item in _paths().items()
+        },
         "components": {
             "schemas": dict(sorted(schemas.items())),
             "securitySchemes": {
@@ -90,7 +106,6 @@ def _paths() -> Json:
                 "socket",
                 "Path of the WebSocket. A request that is not a WebSocket handshake gets 426.",
                 {426: _json({"$ref": "#/components/schemas/Fault"})},
-                auth=Authentication.NONE,
             )
         },
         "/v1/translate": {
@@ -106,7 +121,7 @@ def _paths() -> Json:
             "post": _operation(
                 "libreTranslate",
                 "Translate one text or a list of texts, as in LibreTranslate's API.",
-                {200: _json({"type": "object", "required": ["translatedText"]})},
+                {200: _json(_object("The texts.", translatedText=TEXTS))},
                 body=TranslateQuery,
                 faults=(400, 408, 413, 429, 500, 502, 503, 504),
             )
@@ -128,7 +143,6 @@ def _paths() -> Json:
                 "languages",
                 "List the languages and what each can be translated into.",
                 {200: _json(_languages())},
-                auth=Authentication.NONE,
             )
         },
         "/languages": {
@@ -140,15 +154,21 @@ def _paths() -> Json:
                         _list(_object("A language.", code=TEXT, name=TEXT, targets=_list(TEXT)))
                     )
                 },
-                auth=Authentication.NONE,
             )
         },
         "/frontend/settings": {
             "get": _operation(
                 "libreSettings",
                 "Tell a page what the API can do, as in LibreTranslate's API.",
-                {200: _json({"type": "object", "required": ["charLimit", "keyRequired"]})},
-                auth=Authentication.NONE,
+                {
+                    200: _json(
+                        _object(
+                            "What the API can do.",
+                            charLimit={"type": "integer"},
+                            keyRequired={"type": "boolean"},
+                        )
+                    )
+                },
             )
         },
         "/v1/rooms/{room}/transcript.{format}": {
@@ -195,7 +215,6 @@ def _paths() -> Json:
                 "Return the QR code of the room's join page.",
                 {200: {"image/svg+xml": TEXT}},
                 faults=(404, 413),
-                auth=Authentication.NONE,
             ),
         },
         "/v1/rooms/{room}": {
@@ -216,12 +235,14 @@ def _paths() -> Json:
                 faults=(400, 408, 413),
             )
         },
+        OPENAPI_PATH: {
+            "get": _operation("openapi", "Return this document.", {200: _json({"type": "object"})})
+        },
         "/healthz": {
             "get": _operation(
                 "healthz",
                 "Tell that the process is alive.",
                 {200: _json(_object("The process.", status=TEXT, version=TEXT))},
-                auth=Authentication.UNCHECKED,
             )
         },
         "/readyz": {
@@ -229,7 +250,6 @@ def _paths() -> Json:
                 "readyz",
                 "Tell whether a new utterance would be translated: 200, else 503.",
                 {200: _json(_readiness()), 503: _json(_readiness())},
-                auth=Authentication.UNCHECKED,
             )
         },
         "/readyz/rooms": {
@@ -237,7 +257,6 @@ def _paths() -> Json:
                 "readyzRooms",
                 "Tell whether a new utterance would be translated in any room: 200, else 503.",
                 {200: _json(_readiness()), 503: _json(_readiness())},
-                auth=Authentication.UNCHECKED,
             )
         },
         "/metrics": {
@@ -361,38 +380,47 @@ def _readiness() -> Json:
     return answer
 
 
-class Authentication(enum.Enum):
-    """The checks that a request has to pass before it is served."""
-
-    KEY = "a key, if the gateway requires keys, and the origin of the page"
-    NONE = "the origin of the page"
-    UNCHECKED = "nothing"
-
-
 def _operation(
+    name: str, summary: str, answers: dict[int, Json | None], **options: Any
+) -> Callable[[Right, bool], Json]:
+    """Return a function that describes an operation which needs a right, see `_described`."""
+    return partial(_described, name, summary, answers, **options)
+
+
+def _key(right: Right) -> str:
+    """Return a sentence about the key that a request needs, or an empty string."""
+    if right.role is None:
+        return ""
+    where = {None: "", ROOM: " in the room", PRIVATE: " in private rooms"}[right.room]
+    return f"If the gateway has keys, one with the role `{right.role.value}`{where} is needed."
+
+
+def _described(
     name: str,
     summary: str,
     answers: dict[int, Json | None],
+    right: Right,
+    checked: bool,
     *,
     body: type[msgspec.Struct] | None = None,
     query: Json | None = None,
     faults: Iterable[int] = (),
     fault: str = "Fault",
-    auth: Authentication = Authentication.KEY,
 ) -> Json:
     """Return the description of one operation.
 
     :param answers: schemas by media type, by status code; None for an answer without a body
+    :param checked: whether the host and the page's origin are checked
     :param body: shape of the request's body, as JSON or as a form
     :param query: schemas of the query parameters by name
-    :param faults: status codes of refusals, besides those that ``auth`` implies
+    :param faults: status codes of refusals, besides those that the right implies
     :param fault: name of the schema of refusals
     """
     refusals = set(faults)
     # 403 is for a foreign origin or host; 401 and 429 for a missing or a wrong key.
-    if auth is not Authentication.UNCHECKED:
+    if checked:
         refusals.add(403)
-    if auth is Authentication.KEY:
+    if right.role is not None:
         refusals |= {401, 429}
     # Answers come first and refusals after them, as a reader looks for them.
     responses: Json = {}
@@ -412,9 +440,10 @@ def _operation(
             "content": _content(_json({"$ref": f"#/components/schemas/{fault}"})),
         }
     operation: Json = {"operationId": name, "summary": summary, "responses": responses}
-    if auth is Authentication.KEY:
-        # The empty object stands for a gateway without keys.
-        operation["security"] = [{"bearer": []}, {}]
+    # The empty object stands for a gateway without keys.
+    operation["security"] = [] if right.role is None else [{"bearer": []}, {}]
+    if needed := _key(right):
+        operation["description"] = needed
     if query is not None:
         operation["parameters"] = [
             {"name": key, "in": "query", "schema": schema} for key, schema in query.items()

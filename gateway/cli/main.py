@@ -18,7 +18,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from gateway import __version__
@@ -30,10 +29,6 @@ from gateway.server.process.logs import set_up_logs
 from gateway.settings import catalogue, listing, loading
 from gateway.settings.catalogue import SettingsError
 from gateway.text import languages
-
-PACKAGE = Path(__file__).resolve().parents[1]
-SCHEMAS = (PACKAGE.parent / "docs" / "schema", PACKAGE / "schema")
-"""Folders that may hold the generated schemas: in a checkout, or in an installed wheel."""
 
 COMMANDS = "caption_gateway.commands"
 """Group of entry points: other distributions add commands, under the commands' names."""
@@ -155,9 +150,10 @@ def _add_schema(parser: argparse.ArgumentParser) -> None:
 
 
 def _schema(args: argparse.Namespace) -> int:
+    from gateway.server.routes.description import read
+
     name = "asyncapi.v1.json" if args.asyncapi else "gateway.v1.schema.json"
-    files = (folder / name for folder in SCHEMAS)
-    print(next(file for file in files if file.is_file()).read_text(encoding="utf-8"), end="")
+    print(read(name), end="")
     return 0
 
 

@@ -39,6 +39,7 @@ from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes import (
     api,
     deepl,
+    description,
     libretranslate,
     openai,
     page,
@@ -85,7 +86,7 @@ UNCHECKED = frozenset(("/healthz", "/readyz", "/readyz/rooms"))
 and the answers are not private."""
 HTTP_ROUTES = tuple(
     route
-    for part in (api, libretranslate, deepl, openai, transcripts, tickets, sse, qr)
+    for part in (api, libretranslate, deepl, openai, transcripts, tickets, sse, qr, description)
     for route in part.ROUTES
 )
 """Every HTTP route except those of the demo page."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+from starlette.requests import Request
+
+from gateway.auth.permissions import EVERYTHING
 from gateway.server.app import HTTP_ROUTES
+from gateway.server.routes import description
 from scripts.openapi import openapi
 
 
@@ -29,3 +34,22 @@ def test_every_schema_is_referred_to_and_every_reference_has_a_schema() -> None:
     document = openapi()
     named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert named == set(document["components"]["schemas"])
+
+
+def test_every_operation_says_which_key_it_needs() -> None:
+    paths = openapi()["paths"]
+    for route in HTTP_ROUTES:
+        operation = paths[route.path][next(iter((route.methods or set()) - {"HEAD"})).lower()]
+        role = route.right.role
+        assert bool(operation["security"]) == (role is not None), route.path
+        assert (role is None) or f"role `{role.value}`" in operation["description"], route.path
+        assert (role is None) == ("401" not in operation["responses"]), route.path
+
+
+@pytest.mark.parametrize(("mount", "server"), [("", "/"), ("/captions", "/captions")])
+async def test_a_gateway_serves_the_document_with_the_address_of_its_routes(
+    mount: str, server: str
+) -> None:
+    scope = {"type": "http", "root_path": mount, "headers": []}
+    answer = await description.openapi(Request(scope), EVERYTHING)
+    assert json.loads(bytes(answer.body)) == openapi() | {"servers": [{"url": server}]}
