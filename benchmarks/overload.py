@@ -37,7 +37,8 @@ from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Failed, Final, ServerMessage
 from gateway.protocol.notices import Error
-from gateway.server.runtime.hub import Hub, TextOptions
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost, TextOptions
 from gateway.settings.catalogue import Settings
 
 LANGS = ("de", "fr")
@@ -159,7 +160,7 @@ async def gateway(kind: str) -> AsyncIterator[Hub]:
         settings = Settings()
     engine = build(settings)
     await engine.start()
-    hub = Hub(engine, Limits(rate=1000, burst=1000), text=TextOptions(lang="en"))
+    hub = Hub(RoomHost(engine, Limits(rate=1000, burst=1000), text=TextOptions(lang="en")))
     keeper = asyncio.create_task(hub.keep())
     gc.collect()
     gc.freeze()
@@ -205,7 +206,7 @@ async def measure(kind: str, rooms: int, seconds: float, label: str, seed: int =
             while True:
                 await asyncio.sleep(0.05)
                 deepest = max(deepest, hub.scheduler.finals)
-                off += 0.05 * (hub.degraded.partials == "off")
+                off += 0.05 * (hub.host.degraded.partials == "off")
 
         watching = asyncio.create_task(watch())
         await asyncio.gather(

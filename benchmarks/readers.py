@@ -32,6 +32,7 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
+from gateway.server.runtime.room_host import TextOptions
 from gateway.settings.catalogue import Settings
 
 LANGUAGES = ("de", "fr", "es", "ja", "zh", "it", "pl", "pt")
@@ -66,7 +67,9 @@ def serve(pipe: Connection) -> None:
 
     codec._to_json = counted
     listener = listen("127.0.0.1", 0)
-    app = create_app(engine, limits, authenticator=Authenticator(limits), lang="en")
+    app = create_app(
+        engine, limits, authenticator=Authenticator(limits), text=TextOptions(lang="en")
+    )
     server = GatewayServer(configure(app, Settings(limits=limits)), app.state.hub, 0)
 
     def obey() -> None:

@@ -41,6 +41,7 @@ from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.gc_tuning import GarbageCollector
+from gateway.server.runtime.room_host import TextOptions
 from gateway.settings.catalogue import Settings
 
 KINDS = ("raw", "bare", "gateway", "served", "stock")
@@ -111,8 +112,7 @@ def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uv
             engine,
             settings.limits,
             authenticator=Authenticator(settings.limits),
-            lang="en",
-            coalesce_s=0,
+            text=TextOptions(lang="en", coalesce_s=0),
         )
         config = configure(app, settings)
         server = GatewayServer(config, app.state.hub, 0)

@@ -43,6 +43,7 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
+from gateway.server.runtime.room_host import TextOptions
 from gateway.server.uvicorn.websocket import WebSocketProtocol
 from gateway.settings.catalogue import Settings
 
@@ -80,7 +81,10 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
     engine.pace = pace
     listener = listen("127.0.0.1", 0, settings=settings)
     app = create_app(
-        engine, settings.limits, authenticator=Authenticator(settings.limits), lang="en"
+        engine,
+        settings.limits,
+        authenticator=Authenticator(settings.limits),
+        text=TextOptions(lang="en"),
     )
     server = GatewayServer(configure(app, settings), app.state.hub, 0)
     hub = app.state.hub

@@ -24,6 +24,7 @@ from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.server import configure
+from gateway.server.runtime.room_host import TextOptions
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 
@@ -146,7 +147,9 @@ class Gateway:
         self.loop = asyncio.new_event_loop()
         limits = Limits(rate=1e6, burst=1_000_000)
         engine = ScriptedEngine(languages=("en", "de", "fr"))
-        self.app = create_app(engine, limits, authenticator=Authenticator(limits), lang="en")
+        self.app = create_app(
+            engine, limits, authenticator=Authenticator(limits), text=TextOptions(lang="en")
+        )
         self.hub = self.app.state.hub
         self.config = configure(self.app, Settings(limits=limits))
         self.config.load()

@@ -27,6 +27,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
@@ -48,9 +49,10 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
-from gateway.server.fleet.join import join_fleet
+from gateway.server.fleet.rooms import FleetRooms
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
+from gateway.server.runtime.room_host import TextOptions
 from gateway.settings.catalogue import Settings
 
 ARRANGEMENTS = ("memory", "beside", "apart", "spread")
@@ -94,9 +96,13 @@ def serve(pipe: Connection, redis: str | None, pace: float) -> None:
     codec._to_json = counting(codec._to_json)
     codec._to_msgpack = counting(codec._to_msgpack)
     listener = listen("127.0.0.1", 0)
-    app = create_app(engine, LIMITS, authenticator=Authenticator(LIMITS), lang="en", coalesce_s=0)
-    if redis is not None:
-        join_fleet(app.state.hub, redis)
+    app = create_app(
+        engine,
+        LIMITS,
+        authenticator=Authenticator(LIMITS),
+        text=TextOptions(lang="en", coalesce_s=0),
+        fleet=None if redis is None else partial(FleetRooms, url=redis),
+    )
     server = GatewayServer(configure(app, Settings(limits=LIMITS)), app.state.hub, 0)
 
     def obey() -> None:

@@ -31,7 +31,7 @@ from gateway.engines import registry
 from gateway.engines.base.engine import Engine
 from gateway.errors import GatewayError
 from gateway.server.access.authenticator import build as build_authenticator
-from gateway.server.build import build_recogniser, default_language
+from gateway.server.build import build_speech, default_language
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate, expanded
 from gateway.server.process.listener import FILES, descriptors, listen
@@ -296,7 +296,7 @@ def speech(settings: Settings) -> Iterator[str]:
     if settings.recogniser is None:
         yield "None; clients send text. See --recogniser."
     else:
-        yield f"{build_recogniser(settings).name} can be used."
+        yield f"{build_speech(settings).recogniser.name} can be used."
 
 
 CHECKS: dict[str, Check] = {

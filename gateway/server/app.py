@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -24,9 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.auth.origin import AllowedOrigins
 from gateway.background.tasks import keep_running, running
-from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
-from gateway.errors import ClientFault, ErrorCode, GatewayError, redacted
+from gateway.errors import ClientFault, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
@@ -50,8 +50,11 @@ from gateway.server.routes import (
 )
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
-from gateway.server.runtime.hub import Hub, TextOptions
+from gateway.server.runtime.fleet import Fleet, FleetOfOne
+from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.language_detection import Detector
+from gateway.server.runtime.recognition import RecognitionRunner, SpeechModels
+from gateway.server.runtime.room_host import RoomHost, TextOptions
 from gateway.server.telemetry.start import start as start_telemetry
 from gateway.storage.base import Store
 
@@ -104,11 +107,11 @@ def create_app(
     limits: Limits | None = None,
     *,
     authenticator: Authenticator,
-    lang: str | None = None,
-    flow: StreamingOptions | None = None,
-    coalesce_s: float = 0.05,
+    text: TextOptions | None = None,
     guards: Counter[tuple[str, str]] | None = None,
     store: Store | None = None,
+    fleet: Callable[[RoomHost], Fleet] | None = None,
+    speech: SpeechModels | None = None,
 ) -> GatewayApp:
     """Return the gateway around an engine as an ASGI application.
 
@@ -128,13 +131,12 @@ def create_app(
     :param limits: bounds of sockets, texts, rooms and memory; default: `Limits()`
     :param authenticator: decides who is admitted, and signs tokens; without keys and issuer it
         admits everyone
-    :param lang: BCP 47 tag of what a speaker says who names no language; default: each text's
-        language is detected
-    :param flow: how growing texts are cut and when they are translated
-    :param coalesce_s: most seconds that translated text waits under load to be sent with more
+    :param text: treatment of text; without a detector, the languages of the engine are detected
     :param guards: counts outputs that a guard stopped, by guard and outcome. Pass the counter that
         the engine was built with, so that ``/metrics`` shows it.
     :param store: stores rooms across restarts; default: rooms are in memory only
+    :param fleet: makes the rooms that are shared with other gateways; default: none are shared
+    :param speech: recognises speech; the caller starts and closes it; default: audio is refused
     """
     metrics = Metrics()
     telemetry: Telemetry | None = None
@@ -147,28 +149,23 @@ def create_app(
 
     limits = limits if limits is not None else Limits()
     # Only languages that the engine can translate from are worth detecting.
-    detector = Detector(engine.profile.sources)
+    text = text or TextOptions()
+    detector = text.detect or Detector(engine.profile.sources)
+    host = RoomHost(engine, limits, text=replace(text, detect=detector), observe=observe)
     hub = Hub(
-        engine,
-        limits,
-        text=TextOptions(lang=lang, detect=detector, flow=flow, coalesce_s=coalesce_s),
-        store=store,
-        observe=observe,
+        host,
+        FleetOfOne(host, store) if fleet is None else fleet(host),
+        recognition=None if speech is None else RecognitionRunner(host, *speech),
         signer=authenticator.signer,
     )
     outputs = Outputs(hub, metrics.registry)
     telemetry = start_telemetry(hub, os.environ)
     metrics.add_authenticator(authenticator)
     metrics.add_hub(hub, guards if guards is not None else Counter())
-    if store is not None:
-        metrics.add_store(store)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if authenticator.signer_is_random:
-            await _share_signing_key(hub)
-        if hub.fleet is not None:
-            await hub.fleet.link.start()
+        await hub.fleet.start(hub.signer if authenticator.signer_is_random else None)
 
         async def watch_keys() -> None:
             await authenticator.watch_keys(lambda: hub.review(authenticator.confirm))
@@ -177,8 +174,7 @@ def create_app(
             if telemetry is not None:
                 stack.push_async_callback(telemetry.aclose)
             stack.push_async_callback(authenticator.aclose)
-            if hub.fleet is not None:
-                stack.push_async_callback(hub.fleet.aclose)
+            stack.push_async_callback(hub.fleet.aclose)
             # Without housekeeping nothing would time out, and without the watch over the key file a
             # revoked key would stay valid. A restart keeps both; the gateway stays ready meanwhile,
             # because captions do not need them.
@@ -342,18 +338,6 @@ def _with_checked_origin(app: ASGIApp, authenticator: Authenticator) -> ASGIApp:
         await app(scope, receive, send)
 
     return wrapped
-
-
-async def _share_signing_key(hub: Hub) -> None:
-    """Sign with the key of the fleet or of the store, if there is one."""
-    # Tokens of other gateways and from before a restart are then valid.
-    if hub.fleet is not None:
-        hub.fleet.link.key = hub.signer.key
-    elif hub.store is not None:
-        try:
-            hub.signer.replace(await hub.store.key())
-        except GatewayError as fault:
-            log.error("Resume tokens will not outlive this process: %s", fault)
 
 
 def _cors(origins: AllowedOrigins) -> list[Middleware]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 
 from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
-from gateway.engines.recognition.base import Recogniser
 from gateway.errors import ClientFault
 from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import GatewayApp, create_app
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.fleet import Fleet
+from gateway.server.runtime.recognition import RecognitionRunner, SpeechModels
+from gateway.server.runtime.room_host import RoomHost, TextOptions
 from gateway.settings.catalogue import Settings, SettingsError, check_output
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
@@ -40,25 +40,19 @@ def build(
     Raises `SettingsError` for settings that cannot be used, `EngineFault` if what recognises speech
     is missing.
     """
-    join = fleet(settings.redis)
     app = create_app(
         engine,
         settings.limits,
         authenticator=build_authenticator(settings, keyring),
-        lang=default_language(settings),
-        flow=settings.flow,
+        text=TextOptions(lang=default_language(settings), flow=settings.flow),
         guards=guards,
         store=sqlite.build(settings),
+        fleet=None if settings.redis is None else partial(fleet, url=settings.redis),
+        speech=None if settings.recogniser is None else build_speech(settings),
     )
-    join(app.state.hub)
     for output in settings.outputs:
         check_output(output)
     app.state.outputs.add(settings.outputs)
-    if settings.recogniser is not None:
-        from gateway.engines.recognition import voice
-
-        recogniser, hub = build_recogniser(settings), app.state.hub
-        hub.recognition = RecognitionRunner(hub, recogniser, voice.VoiceDetector)
     return app
 
 
@@ -93,29 +87,26 @@ async def start_models(engine: Engine, recognition: RecognitionRunner | None) ->
         await asyncio.gather(engine.start(), recognition.recogniser.start())
 
 
-def build_recogniser(settings: Settings) -> Recogniser:
+def build_speech(settings: Settings) -> SpeechModels:
     """Construct the recogniser that the settings name, without its model. Raises `EngineFault`."""
     from gateway.engines import recogniser_registry
     from gateway.engines.recognition import voice
 
     recogniser = recogniser_registry.build(settings)
     voice.load()
-    return recogniser
+    return SpeechModels(recogniser, voice.VoiceDetector)
 
 
-def fleet(url: str | None) -> Callable[[Hub], None]:
-    """Return the function that joins the gateways with the same Redis. Raises `SettingsError`.
+def fleet(host: RoomHost, url: str) -> Fleet:
+    """Return the rooms that are shared by the gateways with the same Redis.
 
-    :param url: address of Redis; None: the function does nothing
+    Raises `SettingsError` for an address that is not that of a Redis.
     """
-    if url is None:
-        return lambda _: None
     try:
-        from gateway.server.fleet.join import check_url, join_fleet
+        from gateway.server.fleet.rooms import FleetRooms
     except ImportError as exc:
         raise SettingsError("redis needs the extra: pip install 'caption-gateway[redis]'.") from exc
     try:
-        check_url(url)
+        return FleetRooms(host, url)
     except ValueError as exc:
         raise SettingsError(f"redis: {exc}") from exc
-    return partial(join_fleet, url=url)

@@ -29,7 +29,6 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.runtime.gc_tuning import STEPS_S, GarbageCollector
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import DELAYS_S
-from gateway.storage.base import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
 """Buckets for captions, in seconds. vLLM's own begin at 0.3 s, when a caption should have begun."""
@@ -229,10 +228,6 @@ class Metrics:
         """Read the authenticator's counters at every scrape."""
         self.registry.register(_AtScrape(partial(_authenticator, authenticator)))
 
-    def add_store(self, store: Store) -> None:
-        """Read the store's gauges at every scrape."""
-        self.registry.register(_AtScrape(partial(_store, store)))
-
     def add_garbage_collector(self, garbage: GarbageCollector) -> None:
         """Read the times of garbage collections at every scrape."""
         self.registry.register(_AtScrape(partial(_pauses, garbage)))
@@ -307,7 +302,7 @@ def _hub(hub: Hub, guards: Counter[tuple[str, str]]) -> Iterator[Metric]:
             "gateway_sessions": len(sessions),
             "gateway_sessions_away": sum(len(room.attendance.away) for room in rooms),
             "gateway_rooms": len(rooms),
-            "gateway_log_bytes": hub.space.bytes,
+            "gateway_log_bytes": hub.fleet.space.bytes,
             "gateway_jobs_queued": scheduler.queued,
             "gateway_finals_queued": scheduler.finals,
             "gateway_overloaded": hub.load.overloaded,
@@ -315,7 +310,7 @@ def _hub(hub: Hub, guards: Counter[tuple[str, str]]) -> Iterator[Metric]:
             "gateway_jobs_running": scheduler.running,
             "gateway_jobs_capacity": scheduler.capacity,
             "gateway_coalesce_seconds": jobs.coalescing.interval,
-            "gateway_fallback": hub.degraded.engine is not None,
+            "gateway_fallback": hub.host.degraded.engine is not None,
             "gateway_outbox_bytes": sum(outboxes),
             "gateway_outbox_largest_bytes": max(outboxes, default=0),
         }
@@ -349,7 +344,9 @@ def _hub(hub: Hub, guards: Counter[tuple[str, str]]) -> Iterator[Metric]:
 def _tenants(hub: Hub) -> Iterator[Metric]:
     """Yield the gauges of each tenant."""
     accounts = sorted(
-        hub.tenants.accounts.copy().items(), key=lambda entry: len(entry[1].members), reverse=True
+        hub.host.tenants.accounts.copy().items(),
+        key=lambda entry: len(entry[1].members),
+        reverse=True,
     )
     # A label for each tenant without a bound would exhaust the memory of Prometheus.
     shown = [(name, [account]) for name, account in accounts[:TENANTS]]
@@ -367,23 +364,10 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
 
 
 def _fleet(hub: Hub) -> Iterator[Metric]:
-    """Yield the metrics of the rooms that a hub shares with other gateways."""
-    if (fleet := hub.fleet) is not None:
-        yield from _gauges(
-            {
-                "gateway_fleet_connected": fleet.link.connected,
-                "gateway_fleet_rooms_owned": len(fleet.authorities),
-                "gateway_fleet_replicas": len(fleet.replicas),
-                "gateway_fleet_queued": fleet.link.queued,
-                "gateway_fleet_unwritten": fleet.unwritten,
-            }
-        )
-        yield from _counters(
-            {
-                "gateway_fleet_dropped": fleet.link.dropped,
-                "gateway_fleet_malformed": fleet.link.malformed,
-            }
-        )
+    """Yield the metrics of the rooms that a hub shares with other gateways, or of its store."""
+    gauges, counters = hub.fleet.values()
+    yield from _gauges(gauges)
+    yield from _counters(counters)
 
 
 def _tasks(hub: Hub) -> Iterator[Metric]:
@@ -454,12 +438,6 @@ def _authenticator(authenticator: Authenticator) -> Iterator[Metric]:
     )
     counts = dict.fromkeys(TURNED_AWAY, 0) | authenticator.refused.copy()
     yield _counter("gateway_turned_away", "code", dict(sorted(counts.items())))
-
-
-def _store(store: Store) -> Iterator[Metric]:
-    """Yield the metrics of a store."""
-    yield from _gauges({"gateway_store_behind": store.behind})
-    yield from _counters({"gateway_store_lost": store.lost})
 
 
 def _pauses(garbage: GarbageCollector) -> Iterator[Metric]:

@@ -320,7 +320,7 @@ def test_a_wrong_address_of_redis_is_named(capsys: pytest.CaptureFixture[str]) -
 def test_redis_without_its_extra_says_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "gateway.server.fleet.join", None)
+    monkeypatch.setitem(sys.modules, "gateway.server.fleet.rooms", None)
     status, err = fails(
         capsys, "serve", "--engine", "scripted", "--port", 0, "--redis", "redis://y"
     )

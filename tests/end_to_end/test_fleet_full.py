@@ -25,7 +25,7 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def is_empty(live: Live, room: str) -> bool:
-    return live.hub.replicas[room].empty_since is not None
+    return live.hub.fleet.replicas[room].empty_since is not None
 
 
 async def test_empty_rooms_make_place_for_another_and_keep_what_was_said(
@@ -43,7 +43,7 @@ async def test_empty_rooms_make_place_for_another_and_keep_what_was_said(
                 await speaker.send({"type": "say", "text": f"line {n}"})
                 await speaker.until("final")
             await until(partial(is_empty, live, f"r{n}"))
-        assert list(live.hub.replicas) == ["r5", "r6", "r7"]
+        assert list(live.hub.fleet.replicas) == ["r5", "r6", "r7"]
         await until(lambda: not redis.cli("GET", lua_scripts.lease("r0")))
         for gateway in (live, other):
             answer = await client.get(f"{gateway.http}/v1/rooms/r0/transcript.txt")

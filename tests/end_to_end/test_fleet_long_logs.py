@@ -18,9 +18,8 @@ from gateway.core.replication.messages import encode
 from gateway.core.replication.restored_log import as_written
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
-from gateway.server.fleet import lua_scripts
+from gateway.server.fleet import authorities, lua_scripts, rooms
 from gateway.server.fleet.feeds import PAGE, Feeds
-from gateway.server.runtime import room_authority
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live, running, until
 from tests.support.redis import RedisServer
@@ -56,9 +55,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return one
 
     for name in ("decode_decided", "restored_log", "as_written", "Replica", "Authority"):
-        monkeypatch.setattr(
-            room_authority, name, counted(name, getattr(room_authority, name)), raising=False
-        )
+        for module in (rooms, authorities):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return found
 
 
@@ -85,7 +84,7 @@ async def test_a_long_log_is_read_in_pages_and_decoded_in_a_thread(
         assert set(await asyncio.gather(*(transcript(live) for _ in range(4)))) == {EVENTS}
         async with talk(live, "?room=r") as reader:
             await reader.next()
-            await until(lambda: live.hub.fleet is not None and "r" in live.hub.fleet.authorities)
+            await until(lambda: "r" in live.shared.authorities)
             assert await transcript(live) == EVENTS
             redis.cli("DEL", lua_scripts.log("r"), lua_scripts.lease("r"))
             await until(lambda: redis.cli("ZCARD", lua_scripts.log("r")) == str(EVENTS))
@@ -103,14 +102,13 @@ async def test_a_log_of_a_room_with_sockets_here_is_not_read_again_for_a_transcr
         talk(live, "?room=r") as reader,
     ):
         await reader.next()
-        assert live.hub.fleet is not None
-        assert await live.hub.fleet.history("r") is live.hub.replicas["r"].log
+        assert await live.hub.fleet.history("r") is live.hub.fleet.replicas["r"].log
 
 
 async def test_transcripts_beyond_a_number_are_refused(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room_authority, "READING", 0)
+    monkeypatch.setattr(rooms, "READING", 0)
     async with running(settings=Settings(redis=redis.url)) as live, httpx.AsyncClient() as client:
         answer = await client.get(f"{live.http}/v1/rooms/r/transcript.txt")
         assert (answer.status_code, answer.json()["code"]) == (429, "busy")

@@ -57,10 +57,9 @@ async def test_a_speaker_corrects_what_it_said_before_its_room_has_moved(
         async with talk(one, "?room=r&to=de") as speaker, talk(two, "?room=r") as reader:
             await reader.next()
             welcome = await said(speaker, "a", "b")
-            assert one.hub.fleet is not None and two.hub.fleet is not None
-            owner, heir = (one, two) if "r" in one.hub.fleet.authorities else (two, one)
+            owner, heir = (one, two) if "r" in one.shared.authorities else (two, one)
             drain = asyncio.create_task(owner.hub.drain(5.0))
-            await until(lambda: heir.hub.fleet is not None and "r" in heir.hub.fleet.authorities)
+            await until(lambda: "r" in heir.shared.authorities)
             await drain
         await corrects(heir, welcome)
 

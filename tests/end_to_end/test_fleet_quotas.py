@@ -68,7 +68,7 @@ class Fleet:
         """Wait until a gateway counts a usage of the others."""
 
         def counts() -> bool:
-            usage = live.hub.tenants.elsewhere(TENANT)
+            usage = live.hub.host.tenants.elsewhere(TENANT)
             return (usage.sessions, usage.inflight) == (sessions, inflight)
 
         await until(counts)
@@ -128,7 +128,7 @@ async def test_utterances_begun_on_one_gateway_use_up_the_minute_of_another(
         await first.next()
         for id in ("a", "b", "c"):
             await first.send({"type": "say", "id": id, "text": "good morning"})
-        await until(lambda: two.hub.tenants.elsewhere(TENANT).used > 2)
+        await until(lambda: two.hub.host.tenants.elsewhere(TENANT).used > 2)
         async with fleet.socket(two, "?room=other&to=de") as second:
             await second.next()
             await second.send({"type": "say", "id": "d", "text": "good evening"})

@@ -11,7 +11,9 @@ import httpx2 as httpx
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
+from gateway.server.runtime.fleet import FleetOfOne
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.sqlite.store import SqliteStore
 from tests.support.live import running, until
 from tests.support.talk import Talk, talk
@@ -95,7 +97,7 @@ async def test_a_transcript_of_an_ended_room_comes_from_the_store(tmp_path: Path
     async with running(store=kept) as live:
         async with talk(live, "?room=a&to=de") as reader:
             await said(reader, "hello")
-        live.hub._drop(live.hub.rooms["a"])
+        live.hub.fleet.end(live.hub.rooms["a"])
         async with httpx.AsyncClient(base_url=live.http) as client:
             page = await client.get("/v1/rooms/a/transcript.srt?lang=de")
         assert page.status_code == 200 and "[de] hello" in page.text
@@ -112,7 +114,7 @@ async def test_a_room_deleted_while_it_is_loaded_does_not_come_back(
                 kept = store(folder)
                 await kept.open()
                 stack.push_async_callback(kept.close)
-                hub = Hub(ScriptedEngine(), Limits(), store=kept)
+                hub = Hub(host := RoomHost(ScriptedEngine(), Limits()), FleetOfOne(host, kept))
                 if text is not None:
                     await hub.fetch("a")
                     hub.receive(hub.open(ConnectRequest(room="a")), text)

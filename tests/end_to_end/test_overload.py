@@ -18,6 +18,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Final, ServerMessage
 from gateway.server.metrics import TENANTS, Metrics
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from tests.support import virtual
 from tests.support.live import Live, running, until
 from tests.support.talk import talk
@@ -95,7 +96,7 @@ async def test_waiting_partials_are_withdrawn_when_overload_begins() -> None:
 async def test_a_tenant_over_its_quota_is_refused_and_other_tenants_are_not_affected() -> None:
     engine = ScriptedEngine()
     await engine.start()
-    hub = Hub(engine, Limits())
+    hub = Hub(RoomHost(engine, Limits()))
     acme = Permissions(tenant="acme", quota=Quota(sessions=1))
     peer = hub.open(ConnectRequest(room="r", targets=("de",), permissions=acme))
     with pytest.raises(ClientFault, match="may have 1 sockets"):
@@ -134,7 +135,7 @@ async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
 
     engine = ScriptedEngine(capacity=16, pace=0.03)
     await engine.start()
-    hub = Hub(engine, Limits(), observe=observe, clock=clock)
+    hub = Hub(RoomHost(engine, Limits(), observe=observe, clock=clock))
     keeping = asyncio.create_task(hub.keep())
     one = Permissions(tenant="one")
     two = Permissions(tenant="two")

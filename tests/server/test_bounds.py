@@ -14,7 +14,9 @@ from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
+from gateway.server.runtime.fleet import FleetOfOne
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.sqlite.store import SqliteStore
 from tests.properties.test_memory import LOG_BYTES, taken
 from tests.support.live import until
@@ -44,7 +46,7 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
     await engine.start()
     store = SqliteStore(tmp_path / "rooms.db", limits)
     await store.open()
-    hub = Hub(engine, limits, store=store)
+    hub = Hub(host := RoomHost(engine, limits), FleetOfOne(host, store))
     sessions = []
     for n in range(ROOMS):
         await hub.fetch(f"room{n}")
@@ -85,7 +87,7 @@ async def test_the_account_is_within_a_tenth_of_the_memory_that_rooms_take(
     text = (SENTENCES[script] * 100)[:length]
     engine = ScriptedEngine(pace=0.0)
     await engine.start()
-    hub = Hub(engine, limits)
+    hub = Hub(RoomHost(engine, limits))
     request = ConnectRequest(room="meeting", targets=("de", "fr", "es"), view="final")
     session = hub.open(request)
     room = session.room
@@ -102,6 +104,6 @@ async def test_the_account_is_within_a_tenth_of_the_memory_that_rooms_take(
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert 0.9 < held / hub.space.bytes < 1.1
-    assert 0.9 < hub.space.bytes / limits.memory_bytes < 1.05
+    assert 0.9 < held / hub.fleet.space.bytes < 1.1
+    assert 0.9 < hub.fleet.space.bytes / limits.memory_bytes < 1.05
     hub.close(session)

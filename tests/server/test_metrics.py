@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
-from gateway.server.fleet.join import join_fleet
+from gateway.server.fleet.rooms import FleetRooms
 from gateway.server.metrics import Metrics
+from gateway.server.runtime.fleet import FleetOfOne
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.room_host import RoomHost
 from gateway.settings.catalogue import OutputTable, Settings
 from gateway.storage.sqlite.store import SqliteStore
 from tests.support.hearing import Loudness
@@ -46,26 +49,35 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         engine,
         authenticator=Authenticator(Limits()),
         guards=guards,
-        store=SqliteStore(folder / "rooms.db", Limits()),
+        fleet=partial(FleetRooms, url="redis://localhost"),  # nothing connects before the start
     )
     metrics: Metrics = app.state.metrics
     hub: Hub = app.state.hub
-    join_fleet(hub, "redis://localhost")  # nothing connects before the start
-    runner = hub.recognition = RecognitionRunner(hub, ScriptedRecogniser(), Loudness)
+    runner = hub.recognition = RecognitionRunner(hub.host, ScriptedRecogniser(), Loudness)
     runner.jobs["done"] = 1
     output = OutputTable(kind="zoom", url="http://localhost/", room="demo")
     app.state.outputs.add((output,))
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     failures["housekeeping"] += 0
-    hub.tenants.accounts["acme"] = Account()
+    hub.host.tenants.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)
     common: dict[str, Any] = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}
     metrics.observe(Source(**common, ord=1, text="morning"))
     metrics.observe(Final(**common, ord=1, text="Morgen", by="mt", ms=times, flags=("numbers",)))
     metrics.observe(Failed(**common, ord=1, code="rejected", retry=True))
     metrics.observe(Cancelled(**common, was="running"))
-    return metrics.expose().decode()
+    return metrics.expose().decode() + kept_rooms(folder)
+
+
+def kept_rooms(folder: Path) -> str:
+    """Return the metrics of a gateway with a store, which excludes Redis."""
+    metrics = Metrics()
+    host = RoomHost(build(Settings(engine="scripted")), Limits())
+    store = SqliteStore(folder / "rooms.db", Limits())
+    metrics.add_hub(Hub(host, FleetOfOne(host, store)), Counter())
+    lines = metrics.expose().decode().splitlines(keepends=True)
+    return "".join(line for line in lines if "gateway_store" in line)
 
 
 def described(metric: Metric) -> tuple[str, str, set[str]]:

@@ -39,6 +39,7 @@ from gateway.server.process.logs import JsonFormatter, TextFormatter
 from gateway.server.process.serve import serve, unhandled
 from gateway.server.runtime import hub as hubs
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError
 from tests.engines.openai_server import Script, Server, event
@@ -158,7 +159,7 @@ async def speak(engine: Engine, texts: list[str]) -> Hub:
     """Translate texts one after the other, and return the hub when all captions have ended."""
     await engine.start()
     asyncio.get_running_loop().set_exception_handler(unhandled)
-    hub = Hub(engine, Limits(rate=1e6, burst=10**6))
+    hub = Hub(RoomHost(engine, Limits(rate=1e6, burst=10**6)))
     session = hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
     for number, text in enumerate(texts):
         hub.receive(session, json.dumps({"type": "say", "id": f"u{number}", "text": text}))
@@ -298,7 +299,7 @@ async def test_a_text_that_an_exception_of_the_gateway_quotes_is_not_logged(
         with monkeypatch.context() as patch:
             patch.setattr(Hub, "sweep", raiser(fault))
             patch.setattr(hubs, "HOUSEKEEPING_S", 0)
-            keeping = asyncio.create_task(Hub(ScriptedEngine(), Limits()).keep())
+            keeping = asyncio.create_task(Hub(RoomHost(ScriptedEngine(), Limits())).keep())
             for _ in range(9):
                 await asyncio.sleep(0)
             keeping.cancel()

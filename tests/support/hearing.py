@@ -42,7 +42,9 @@ async def hearing(
     :param detector: returns the detector of voice of a stream; default: `Loudness`
     """
     recogniser = recogniser or ScriptedRecogniser()
-    runner = live.hub.recognition = RecognitionRunner(live.hub, recogniser, detector or Loudness)
+    runner = live.hub.recognition = RecognitionRunner(
+        live.hub.host, recogniser, detector or Loudness
+    )
     await recogniser.start()
     try:
         yield runner

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx2 as httpx
@@ -21,10 +22,12 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
-from gateway.server.fleet.join import join_fleet
+from gateway.server.build import fleet
+from gateway.server.fleet.rooms import FleetRooms
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import TextOptions
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
 
@@ -51,6 +54,12 @@ class Live:
     @property
     def socket(self) -> str:
         return self.ws + "/v1/ws"
+
+    @property
+    def shared(self) -> FleetRooms:
+        """The rooms of a gateway with Redis."""
+        assert isinstance(self.hub.fleet, FleetRooms)
+        return self.hub.fleet
 
 
 @contextlib.asynccontextmanager
@@ -79,13 +88,11 @@ async def running(
     app = create_app(
         engine,
         limits,
-        lang=lang,
-        flow=flow,
         store=store,
         authenticator=authenticator,
+        text=TextOptions(lang=lang, flow=flow),
+        fleet=None if settings.redis is None else partial(fleet, url=settings.redis),
     )
-    if settings.redis is not None:
-        join_fleet(app.state.hub, settings.redis)
     server = GatewayServer(configure(app, settings), app.state.hub, drain_s)
     if store is not None:
         await store.open()

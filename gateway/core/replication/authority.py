@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -44,6 +44,7 @@ from gateway.core.replication.messages import (
 )
 from gateway.core.replication.restored_log import as_written
 from gateway.core.room.abstract_room import Request
+from gateway.core.room.options import RoomOptions
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
@@ -259,13 +260,12 @@ class Authority(Room):
         emit: Emit,
         full: Callable[[], bool],
         log: EventLog,
-        limits: Limits,
-        **room: Any,
+        **room: Unpack[RoomOptions],
     ) -> None:
         self.feed = Feed(term, emit, log, began)
         self._full = full
         self._gateways: set[str] = set()  # that have introduced themselves
-        super().__init__(name, log=log, limits=limits, **room)
+        super().__init__(name, log=log, **room)
 
     def new_subscribers(self, targets: Sequence[str], linger: float) -> Subscribers:
         """Return the members of a new room, see `FeedSubscribers`."""

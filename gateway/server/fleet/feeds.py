@@ -14,10 +14,10 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -27,10 +27,11 @@ from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away, translated
 from gateway.server.fleet.connection import MOST_S, RedisConnection
 from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
-from gateway.server.runtime.fleet_contract import Entry, RoomListener
 
 log = logging.getLogger("gateway.fleet")
 
+Entry = tuple[int, bytes]
+"""The number of a durable event, and the event."""
 Message = tuple[int, int, bytes]
 """A message of a feed: the fence of its sender; the number of a durable event, or `VOLATILE`, or
 `OWNER`; the content."""
@@ -45,6 +46,28 @@ HELD: Final = 5_000
 that are durable."""
 OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
+
+
+class RoomListener(Protocol):
+    """The follower of one room."""
+
+    async def begin(self, entries: Sequence[Entry]) -> None:
+        """Handle the durable events so far. Nothing else is called before this returns."""
+
+    def feed(self, payload: bytes) -> None:
+        """Handle the next message of another gateway, or the next durable event."""
+
+    def own(self, message: object) -> None:
+        """Handle the next volatile message of this gateway, see `FleetLink.publish`."""
+
+    def owner(self, gateway: str | None) -> None:
+        """Note which gateway owns the room."""
+
+    def gap(self) -> None:
+        """Note that volatile messages may have been lost."""
+
+    async def entries(self, after: int) -> Sequence[Entry]:
+        """Return the durable events after a number."""
 
 
 @dataclass(slots=True, eq=False)

@@ -16,9 +16,8 @@ from typing import Any, Final
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
-from gateway.server.fleet.feeds import Feeds, RoomFeed
+from gateway.server.fleet.feeds import Entry, Feeds, RoomFeed
 from gateway.server.fleet.pipelined_connection import Arguments
-from gateway.server.runtime.fleet_contract import Entry
 
 log = logging.getLogger("gateway.fleet")
 

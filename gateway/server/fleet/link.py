@@ -14,7 +14,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from redis.asyncio import Redis
 
@@ -22,7 +22,7 @@ from gateway.background.tasks import BackgroundTasks
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
-from gateway.server.fleet.feeds import Feeds, unreachable
+from gateway.server.fleet.feeds import Entry, Feeds, RoomListener, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
 from gateway.server.fleet.pipelined_connection import (
@@ -31,7 +31,6 @@ from gateway.server.fleet.pipelined_connection import (
     PipelinedConnection,
 )
 from gateway.server.fleet.writer import Writer
-from gateway.server.runtime.fleet_contract import Entry, LinkListener, RoomListener
 
 log = logging.getLogger("gateway.fleet")
 
@@ -45,6 +44,28 @@ VACANT_TICKS: Final = 25
 5 s. Gateways that live write their version again within one."""
 KEY_BYTES: Final = 32
 """Least length of a signing key."""
+
+
+class LinkListener(Protocol):
+    """The listener of a link: the rooms that a gateway shares."""
+
+    def on_request(self, payload: bytes) -> None:
+        """Handle a request of a gateway. The requests of each gateway come in its order."""
+
+    def on_lost(self, name: str) -> None:
+        """Note that this gateway owns a room no longer."""
+
+    def on_gateway_lost(self, gateway: str) -> None:
+        """Note that a gateway that sent requests shows no life."""
+
+    def on_broadcast(self, payload: bytes) -> None:
+        """Handle a message to all gateways, this gateway's own included."""
+
+    def on_connection(self, up: bool) -> None:
+        """Note that Redis went away or came back."""
+
+    def on_key(self, key: bytes) -> None:
+        """Sign with the key that all gateways share."""
 
 
 class FleetLink:

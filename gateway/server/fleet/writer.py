@@ -11,7 +11,7 @@ dropped.
 
 Bounds: `UNDER_WAY` commands without an answer, above which all others wait; `WAITING` commands in
 all, above which volatile messages are dropped. The owner of a room accepts no new text above
-`gateway.server.runtime.room_authority.FULL` unwritten events.
+`gateway.server.fleet.authorities.FULL` unwritten events.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from typing import Any, Final
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
-from gateway.server.fleet.feeds import VOLATILE, pack
+from gateway.server.fleet.feeds import VOLATILE, Entry, pack
 from gateway.server.fleet.inbox import KEPT_MS
 from gateway.server.fleet.leases import Leases, OwnedRoom
 from gateway.server.fleet.pipelined_connection import Arguments, PipelinedConnection
-from gateway.server.runtime.fleet_contract import Entry
 
 log = logging.getLogger("gateway.fleet")
 

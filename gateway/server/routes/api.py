@@ -264,8 +264,8 @@ def _readiness(hub: Hub) -> dict[str, object]:
     body: dict[str, object] = {
         "status": status,
         "engine": hub.engine.name,
-        "fallback": hub.degraded.engine,
-        "partials": hub.degraded.partials,
+        "fallback": hub.host.degraded.engine,
+        "partials": hub.host.degraded.partials,
     }
     engines = {name: part.health.value for name, part in hub.engine.parts.items()}
     if len(engines) > 1:

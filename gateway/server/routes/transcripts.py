@@ -170,12 +170,7 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
     log: EventLog | None = None
     # Private rooms have names that no client can give: their logs are never shown.
     if is_room_name(name):
-        if hub.fleet is not None:
-            log = await hub.fleet.history(name)
-        elif (room := hub.rooms.get(name)) is not None:
-            log = room.log
-        elif hub.store is not None and (history := await hub.store.load(name)) is not None:
-            log = history.log
+        log = await hub.fleet.history(name)
     if log is None or not log.epoch:
         raise no_room(
             name, f"A room is there while somebody is in it, and {hub.limits.room_s:g} s longer."

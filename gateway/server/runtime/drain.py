@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.session.session import Session
 from gateway.errors import CloseCode
 from gateway.protocol.messages import PRIVATE
 from gateway.protocol.notices import Goaway
-from gateway.storage.base import Store
+from gateway.server.runtime.fleet import Fleet
 
 OVERLAP_S = 2.0
 """Seconds that sockets stay open after ``goaway`` at least, for clients to open the next one. A
@@ -37,25 +36,13 @@ STOPPING = "The server is about to stop; open the next socket now."
 class Drain:
     """The drain of one gateway.
 
-    :param rooms: returns the rooms of the sessions, by name
     :param sessions: live view of the sessions, by id
-    :param act: carries out the scheduler's decisions
-    :param now: clock, in seconds
     """
 
-    def __init__(
-        self,
-        rooms: Callable[[], Mapping[str, AbstractRoom]],
-        sessions: Mapping[str, Session],
-        store: Store | None,
-        act: Callable[[], None],
-        now: Callable[[], float],
-    ) -> None:
-        self._rooms = rooms
+    def __init__(self, fleet: Fleet, sessions: Mapping[str, Session]) -> None:
+        self._fleet = fleet
         self._sessions = sessions
-        self._store = store
-        self._act = act
-        self._now = now
+        self._now = fleet.host.now
         self._hurried = False
         self.probed_at = float("-inf")
         """Time at which somebody last asked whether this gateway is ready. A proxy that asks
@@ -82,12 +69,12 @@ class Drain:
         overlap = begun + min(OVERLAP_S, seconds)
         least = overlap if begun - self.probed_at < PROBED_S else begun
         settled = await self._settle_rooms(overlap, begun + seconds, least)
-        rooms = self._rooms()
+        rooms = self._fleet.places
         busy = rooms.keys() - settled
         for room in self._own():
             if room.name in busy:
                 room.stop(self._now())
-        self._act()
+        self._fleet.host.act()
         self._release(busy)
         self._close_sockets(set(rooms))
         await self._poll(lambda: not self._sessions, self._now() + FAREWELL_S)
@@ -103,7 +90,7 @@ class Drain:
         def ended() -> bool:
             nonlocal last
             now = self._now()
-            rooms = self._rooms()
+            rooms = self._fleet.places
             heard = {one.room.name for one in self._sessions.values() if one.hearing}
             # A request may have further texts, so its room ends with it.
             new = {n for n, room in rooms.items() if room.settled and not room.temporary}
@@ -124,16 +111,15 @@ class Drain:
 
     def _own(self) -> list[Room]:
         """Return the rooms that nobody continues before this process has ended."""
-        return [room for room in self._rooms().values() if isinstance(room, Room)]
+        return [room for room in self._fleet.places.values() if isinstance(room, Room)]
 
     def _release(self, names: Collection[str]) -> None:
         """Stop changing these rooms, so that another process may claim them."""
         for session in self._sessions.values():
             if session.room.name in names:
                 session.dismiss()
-        if self._store is not None:
-            for name in names:
-                self._store.release(name)
+        for name in names:
+            self._fleet.release(name)
 
     def _close_sockets(self, names: Collection[str]) -> bool:
         """Close the sockets of these rooms after their last frame; return whether any was open."""

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from gateway.core.scheduling.turns import JobTurns
 from gateway.core.session.audio_stream import WINDOW_S, AudioStream
@@ -31,15 +31,23 @@ from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 from gateway.protocol.audio import AudioInfo
 from gateway.server.audio.decoding import SAMPLE_BYTES, codecs, decoder, rates
 from gateway.server.audio.decoding_thread import Decoded, DecodingThread, UndecodedAudio, Voice
+from gateway.server.runtime.room_host import RoomHost
 from gateway.text import languages
-
-if TYPE_CHECKING:
-    from gateway.server.runtime.hub import Hub
 
 log = logging.getLogger("gateway.recognition")
 
 DELAYS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """Buckets for the time from the end of speech to its final text, in seconds."""
+
+
+class SpeechModels(NamedTuple):
+    """The models that hear speech.
+
+    :param voice: returns the detector of voice of a new stream
+    """
+
+    recogniser: Recogniser
+    voice: Callable[[], Voice]
 
 
 class RecognitionRunner:
@@ -48,7 +56,7 @@ class RecognitionRunner:
     :param voice: returns the detector of voice of a new stream
     """
 
-    def __init__(self, hub: Hub, recogniser: Recogniser, voice: Callable[[], Voice]) -> None:
+    def __init__(self, host: RoomHost, recogniser: Recogniser, voice: Callable[[], Voice]) -> None:
         self.recogniser = recogniser
         self.streams: dict[str, StreamWorker] = {}
         self.running: dict[str, asyncio.Task[None]] = {}  # tasks of jobs by the id of the job
@@ -62,7 +70,7 @@ class RecognitionRunner:
         self.delays = [0] * (len(DELAYS_S) + 1)
         """Final texts by the time since the end of the speech."""
         self.delay_s = 0.0  # sum of these times in seconds
-        self.hub = hub
+        self.host = host
         self.voice = voice
         self._loaded = False
         self.decoding = DecodingThread()
@@ -95,7 +103,7 @@ class RecognitionRunner:
 
     def info(self) -> AudioInfo:
         """Return the codecs, languages and limits that a client is told."""
-        limits, sources = self.hub.limits, self.hub.engine.profile.sources
+        limits, sources = self.host.limits, self.host.engine.profile.sources
         return AudioInfo(
             codecs=codecs(),
             rates=rates(),
@@ -167,7 +175,7 @@ class RecognitionRunner:
         clock = asyncio.get_running_loop().time
         begun = clock()
         try:
-            async with asyncio.timeout(self.hub.limits.job_s):
+            async with asyncio.timeout(self.host.limits.job_s):
                 result = await self.recogniser.recognise(job)
         except (EngineFault, TimeoutError) as fault:
             code = fault.code if isinstance(fault, EngineFault) else ErrorCode.TIMEOUT
@@ -288,7 +296,7 @@ class StreamWorker:
             return
         if isinstance(result, BaseException):
             log.error("stream %s cannot be decoded", self.id, exc_info=redacted(result))
-            stream.abandon(self._runner.hub.now())
+            stream.abandon(self._runner.host.now())
             return
         # A stream that is over takes no notice of what is left.
         if result.broken:
@@ -301,12 +309,12 @@ class StreamWorker:
     def _tell(self, call: Callable[..., None], *arguments: object) -> None:
         """Tell the stream something, and carry out the decisions of the room. Never raises."""
         try:
-            call(*arguments, self._runner.hub.now())
-            self._runner.hub.act()
+            call(*arguments, self._runner.host.now())
+            self._runner.host.act()
         except Exception as exc:
             log.error("stream %s ended by a fault", self.id, exc_info=redacted(exc))
             if self._stream is not None:
-                self._stream.abandon(self._runner.hub.now())
+                self._stream.abandon(self._runner.host.now())
 
 
 @lru_cache(maxsize=4)  # of the few models that a process has at a time; each socket asks

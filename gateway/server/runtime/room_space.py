@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from gateway.core.history.event_log import EventLog
 from gateway.core.replication.replica import Replica
@@ -22,38 +21,28 @@ STEPS = 64
 """Parts of `Limits.memory_bytes`: the logs may grow by one of them until they are looked at."""
 
 
-class SharedRooms(Protocol):
-    """The part of the rooms shared with other gateways that decides which of them may go."""
-
-    def idle(self) -> list[Replica]:
-        """Return the rooms in which nobody is."""
-
-    def evict(self, replica: Replica) -> None:
-        """Give up one of these."""
-
-
 class RoomSpace:
     """The memory of one process for rooms.
 
-    :param rooms: live view of the rooms, by name
+    :param rooms: live view of the rooms that are decided here, by name
     :param replicas: live view of the replicas of shared rooms, by name
-    :param evict: called to drop a room from memory that is not shared and has not ended
-
-    ``shared`` are the rooms shared with other gateways, if there are any.
+    :param idle: returns the rooms in which nobody is
+    :param evict: called to drop one of these from memory, which has not ended
     """
 
     def __init__(
         self,
-        rooms: Mapping[str, Room],
-        replicas: Mapping[str, AbstractRoom],
         limits: Limits,
-        evict: Callable[[Room], None],
+        rooms: Mapping[str, Room],
+        replicas: Mapping[str, Replica],
+        idle: Callable[[], list[AbstractRoom]],
+        evict: Callable[[AbstractRoom], None],
     ) -> None:
+        self._limits = limits
         self._rooms = rooms
         self._replicas = replicas
-        self._limits = limits
+        self._idle = idle
         self._evict = evict
-        self.shared: SharedRooms | None = None
         self._grown = 0  # bytes since the logs were looked at
         self._looking = False  # whether they will be looked at in the next turn
 
@@ -74,7 +63,7 @@ class RoomSpace:
             empty = self._empty()
             if not empty:
                 raise ClientFault(ErrorCode.BUSY, f"This gateway is full: {count} rooms are open.")
-            self._drop(empty[0])
+            self._evict(empty[0])
 
     def shed(self) -> None:
         """Keep the memory of all rooms within `Limits.memory_bytes`."""
@@ -86,7 +75,7 @@ class RoomSpace:
             if over <= 0:
                 return
             over -= empty.bytes
-            self._drop(empty)
+            self._evict(empty)
         # Somebody is in every room: the longest logs lose their oldest events.
         rooms = self._all()
         sizes = [(-room.bytes, n) for n, room in enumerate(rooms)]
@@ -115,20 +104,9 @@ class RoomSpace:
         """Return the empty rooms, of which the first is dropped first."""
         # Private rooms go before those with a name, then the one that has been empty longest. The
         # room has not ended: if it is kept somewhere, it can be loaded again.
-        shared = {} if self.shared is None else {one.name: one for one in self.shared.idle()}
-        own = {name: room for name, room in self._rooms.items() if name not in self._replicas}
-        places: dict[str, AbstractRoom] = {**own}
-        places.update(shared)
-        empty = [
-            (not name.startswith(PRIVATE), room.empty_since, name)
-            for name, room in places.items()
-            if room.empty_since is not None
-        ]
-        return [places[name] for *_, name in sorted(empty)]
+        empty = [room for room in self._idle() if room.empty_since is not None]
+        return sorted(empty, key=_order)
 
-    def _drop(self, room: AbstractRoom) -> None:
-        if isinstance(room, Replica):
-            assert self.shared is not None, "only shared rooms have replicas"
-            self.shared.evict(room)
-        elif isinstance(room, Room):  # pragma: no branch: there is no other
-            self._evict(room)
+
+def _order(room: AbstractRoom) -> tuple[bool, float, str]:
+    return not room.name.startswith(PRIVATE), room.empty_since or 0.0, room.name

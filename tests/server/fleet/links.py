@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.server.fleet.feeds import Entry
 from gateway.server.fleet.link import FleetLink
-from gateway.server.runtime.fleet_contract import Entry
 from tests.support.live import until
 from tests.support.redis import RedisServer
 

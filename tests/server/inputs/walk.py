@@ -28,6 +28,7 @@ from gateway.server.access.jwt_verification import JwtIssuer
 from gateway.server.app import GatewayApp, create_app
 from gateway.server.realtime.client_events import ClientEvent
 from gateway.server.runtime.recognition import RecognitionRunner
+from gateway.server.runtime.room_host import TextOptions
 from tests.server.access.credentials import FILE, SECRET
 from tests.server.inputs.steps import HELD_S, longest_step, uncollected
 from tests.support.hearing import Loudness
@@ -55,12 +56,12 @@ async def application(*, keys: bool = False) -> AsyncIterator[GatewayApp]:
         hosts=AllowedHosts(["x"]),
     )
     engine = GuardedEngine(ScriptedEngine(), Counter())
-    app = create_app(engine, limits, authenticator=authenticator, coalesce_s=0.0)
+    app = create_app(engine, limits, authenticator=authenticator, text=TextOptions(coalesce_s=0.0))
     await engine.start()
     hub = app.state.hub
     assert hub.detect is not None
     hub.detect.load()
-    hub.recognition = RecognitionRunner(hub, ScriptedRecogniser(), Loudness)
+    hub.recognition = RecognitionRunner(hub.host, ScriptedRecogniser(), Loudness)
     await hub.recognition.recogniser.start()
     async with app.lifespan(app):
         with uncollected():

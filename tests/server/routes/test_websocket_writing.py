@@ -23,6 +23,7 @@ from gateway.protocol.notices import Error, Tick
 from gateway.server.process import server
 from gateway.server.routes import websocket
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.server.uvicorn.websocket import WRITER
 from tests.support.live import Live, running, until
 from tests.support.talk import DEADLINE_S, Talk, talk
@@ -158,7 +159,7 @@ async def test_a_lost_socket_is_not_kept_in_memory_by_its_writer() -> None:
 async def test_a_socket_may_be_lost_in_the_same_turn_as_its_last_write() -> None:
     faults: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     for turns in range(8):  # in one of them the write is the last
         session = hub.open(ConnectRequest())
 
@@ -187,7 +188,7 @@ async def receiving() -> dict[str, Any]:
 
 
 async def test_context_variables_that_a_send_sets_do_not_reach_the_sender_of_the_event() -> None:
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     session = hub.open(ConnectRequest())
     room = asyncio.Event()
     seen: list[str] = []
@@ -220,7 +221,7 @@ async def test_a_cancelled_send_ends_its_own_socket_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.ERROR):
-        hub = Hub(ScriptedEngine(), Limits())
+        hub = Hub(RoomHost(ScriptedEngine(), Limits()))
         for waits in (False, True):
             session = hub.open(ConnectRequest())
             broken: list[bool] = []

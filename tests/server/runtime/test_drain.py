@@ -16,8 +16,10 @@ from gateway.core.session.state import SessionState
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
+from gateway.server.runtime.fleet import FleetOfOne
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.phase import HubPhase
+from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.sqlite.store import SqliteStore
 from tests.server.wire import dial
 from tests.support.live import running, until
@@ -118,7 +120,7 @@ async def test_a_gateway_that_is_asked_for_its_readiness_outlasts_the_next_check
 
 
 async def test_a_drain_closes_the_socket_of_a_private_room_at_once(tmp_path: Path) -> None:
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     alone, together = hub.open(ConnectRequest()), hub.open(ConnectRequest(room="r"))
     draining = asyncio.create_task(hub.drain(60.0))
     await until(lambda: alone.outbox.closing is not None)
@@ -136,14 +138,17 @@ async def test_a_room_that_loads_after_the_drain_is_released_to_the_next_process
     stores = [SqliteStore(tmp_path / "rooms.db", Limits()) for _ in range(2)]
     for store in stores:
         await store.open()
-    old, new = (Hub(ScriptedEngine(), Limits(), store=store) for store in stores)
+    hosts = [RoomHost(ScriptedEngine(), Limits()) for _ in stores]
+    old, new = (
+        Hub(host, FleetOfOne(host, store)) for host, store in zip(hosts, stores, strict=True)
+    )
     await old.fetch("r")
     fetching = asyncio.create_task(new.fetch("r"))
     await until(lambda: "r" in stores[1]._claims)
     await new.drain(0)
     await fetching  # it returns early
     await old.drain(0)
-    await until(lambda: not new._room_locks.working)
+    await until(lambda: not new.fleet.locks.working)
     assert "r" not in new.rooms
     third = SqliteStore(tmp_path / "rooms.db", Limits())
     await third.open()
@@ -165,7 +170,7 @@ async def test_a_drain_tells_sockets_that_wait_for_a_room_to_connect_again(
         talk(live, "?room=r&to=de") as one,
         talk(live, "?room=r&to=de") as two,
     ):
-        await until(lambda: len(live.hub._room_locks.working) == 2)
+        await until(lambda: len(live.hub.fleet.locks.working) == 2)
         live.server.should_exit = True
         for client in (one, two):
             assert (await client.next())["code"] == "busy"

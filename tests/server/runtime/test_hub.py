@@ -18,7 +18,8 @@ from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Welcome
 from gateway.server.runtime import hub as module
-from gateway.server.runtime.hub import Hub, TextOptions
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost, TextOptions
 from tests.support.live import until
 from tests.support.meeting import EAGER, read
 from tests.support.typed import current
@@ -40,7 +41,7 @@ async def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
     monkeypatch.setattr(module, "HOUSEKEEPING_S", 0)
     engine = Moody()
     await engine.start()
-    hub = Hub(engine, Limits())
+    hub = Hub(RoomHost(engine, Limits()))
     keeper = asyncio.create_task(hub.keep())
     await until(lambda: hub.scheduler.capacity >= 3)
     keeper.cancel()
@@ -61,7 +62,7 @@ async def test_waiting_jobs_start_as_soon_as_the_engine_has_more_capacity() -> N
 
     engine = Substituting()
     await engine.start()
-    hub = Hub(engine, Limits())
+    hub = Hub(RoomHost(engine, Limits()))
     peer = hub.open(ConnectRequest(targets=("de", "fr")))
     hub.receive(peer, '{"type":"say","id":"u1","text":"hello","final":true}')
     assert hub.scheduler.queued == 2
@@ -73,12 +74,12 @@ async def test_waiting_jobs_start_as_soon_as_the_engine_has_more_capacity() -> N
 
 
 async def test_a_room_has_one_alarm_and_the_newest_setting_counts() -> None:
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     reader = hub.open(ConnectRequest(room="r", targets=("de",)))
     hub.receive(reader, '{"type":"want","langs":["fr"]}')
-    linger = hub._alarms["r"]
+    linger = hub.host._alarms["r"]
     hub.open(ConnectRequest(room="r"))
-    presence = hub._alarms["r"]
+    presence = hub.host._alarms["r"]
     assert linger.cancelled() and not presence.cancelled()
     assert presence.when() < linger.when()
     presence.cancel()
@@ -93,7 +94,7 @@ async def test_a_job_whose_own_output_stops_it_is_aborted_at_once() -> None:
         }
     )
     await engine.start()
-    hub = Hub(engine, Limits(), text=TextOptions(flow=EAGER))
+    hub = Hub(RoomHost(engine, Limits(), text=TextOptions(flow=EAGER)))
     peer = hub.open(ConnectRequest(room="r", targets=("de",)))
     for text in ("we met", "we met in"):
         say = {"type": "say", "id": "x", "text": text, "final": False}
@@ -117,7 +118,7 @@ async def test_a_deleted_room_may_begin_again_while_its_old_job_still_stops() ->
     engine = Slow()
     await engine.start()
     engine.hold()
-    hub = Hub(engine, Limits())
+    hub = Hub(RoomHost(engine, Limits()))
     for text in ("one", "two"):
         await hub.forget("r")
         hub.receive(hub.open(ConnectRequest(room="r", targets=("de",))), text)
@@ -140,7 +141,7 @@ async def test_a_new_room_knows_how_long_the_translations_of_other_rooms_are() -
 
     engine = Recording()
     await engine.start()
-    hub = Hub(engine, Limits())
+    hub = Hub(RoomHost(engine, Limits()))
     text = "this is a line of more than ten words, so that some are masked"
     hub.receive(hub.open(ConnectRequest(room="a", targets=("de",))), text)
     await until(lambda: not hub.scheduler.running)
@@ -158,7 +159,7 @@ async def test_a_new_room_knows_how_long_the_translations_of_other_rooms_are() -
 
 async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None:
     clock = [100.0]
-    hub = Hub(ScriptedEngine(), Limits(), wall=lambda: clock[0])
+    hub = Hub(RoomHost(ScriptedEngine(), Limits(), wall=lambda: clock[0]))
     for_ever = hub.open(ConnectRequest(room="r"))
     session = hub.open(ConnectRequest(room="r", permissions=Permissions(until=160.0)))
     hub.sweep()
@@ -173,7 +174,7 @@ async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None
 
 
 async def test_a_connection_beyond_its_permissions_is_forbidden() -> None:
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     for seat in (
         ConnectRequest(room="a", permissions=Permissions(rooms=("b",))),
         ConnectRequest(permissions=Permissions(rooms=("b",))),
@@ -189,7 +190,7 @@ async def test_a_room_keeps_its_tenant_during_the_grace_period() -> None:
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()
-    hub = Hub(engine, Limits(), text=TextOptions(flow=EAGER))
+    hub = Hub(RoomHost(engine, Limits(), text=TextOptions(flow=EAGER)))
     hub.scheduler.capacity = 1
     seat = ConnectRequest(room="r", targets=("de",), permissions=Permissions(tenant="a"))
     speaker = hub.open(seat)
@@ -211,7 +212,7 @@ async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> 
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()
-    hub = Hub(engine, Limits())
+    hub = Hub(RoomHost(engine, Limits()))
     permissions = Permissions(tenant="a", quota=Quota(inflight=1))
     stays = hub.open(ConnectRequest(room="other", targets=("de",), permissions=permissions))
     lost = hub.open(ConnectRequest(room="r", targets=("de",), permissions=permissions))
@@ -226,7 +227,7 @@ async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> 
 
 
 async def test_a_resume_token_is_valid_for_two_hours_at_most() -> None:
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     begun = hub.wall()
     session = hub.open(ConnectRequest(room="r", targets=("de",)))
     welcome = read(session.outbox.take()[0])
@@ -238,7 +239,7 @@ async def test_a_resume_token_is_valid_for_two_hours_at_most() -> None:
 
 
 async def test_permissions_for_many_rooms_and_many_languages_fit_into_a_resume_token() -> None:
-    hub = Hub(ScriptedEngine(), Limits())
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
     seat = ConnectRequest(
         room=rooms[7], targets=("de",) * 9_000, permissions=Permissions(key="k", rooms=rooms)

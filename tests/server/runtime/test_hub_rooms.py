@@ -13,14 +13,15 @@ from gateway.core.utterances.collection import UTTERANCE_BYTES
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source
+from gateway.server.fleet.rooms import FleetRooms
 from gateway.server.routes.oneshot import OneShot, OneShotRequest, read
 from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.room_authority import FleetRooms
+from gateway.server.runtime.room_host import RoomHost
 from tests.support.live import until
 
 
 def hub(**limits: Any) -> Hub:
-    return Hub(ScriptedEngine(), Limits(**limits))
+    return Hub(RoomHost(ScriptedEngine(), Limits(**limits)))
 
 
 def come(made: Hub, room: str | None, *texts: str) -> Session:
@@ -38,7 +39,7 @@ def go(made: Hub, session: Session) -> None:
 
 async def test_a_room_is_kept_for_a_time_after_its_last_socket_was_lost() -> None:
     now = [1000.0]
-    made = Hub(ScriptedEngine(), Limits(room_s=60.0), clock=lambda: now[0])
+    made = Hub(RoomHost(ScriptedEngine(), Limits(room_s=60.0), clock=lambda: now[0]))
     for name in ("a", None):
         go(made, come(made, name, "one"))
     now[0] += 60.0
@@ -79,7 +80,7 @@ async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut
     go(made, come(made, "d", "one"))
     made.sweep()
     assert list(made.rooms) == ["b", "c"]
-    assert made.space.bytes <= made.limits.memory_bytes
+    assert made.fleet.space.bytes <= made.limits.memory_bytes
     for session in stay:
         assert len(session.room.log) >= 5 and session.room.log.oldest > 1
 
@@ -91,8 +92,8 @@ async def test_the_memory_limit_holds_while_rooms_grow_between_two_sweeps() -> N
         for session in stay:
             made.receive(session, f"{n} " + "one " * 100)
         await asyncio.sleep(0)
-        assert made.space.bytes <= 1.05 * made.limits.memory_bytes
-    assert made.space.bytes >= 0.9 * made.limits.memory_bytes
+        assert made.fleet.space.bytes <= 1.05 * made.limits.memory_bytes
+    assert made.fleet.space.bytes >= 0.9 * made.limits.memory_bytes
 
 
 async def test_rooms_that_have_nothing_to_give_are_left_as_they_are() -> None:
@@ -130,7 +131,7 @@ class Remembering(ScriptedEngine):
 async def test_the_engine_is_told_of_every_room_that_ends() -> None:
     engine, now = Remembering(), [1000.0]
     await engine.start()
-    made = Hub(engine, Limits(room_s=60.0, rooms=2), clock=lambda: now[0])
+    made = Hub(RoomHost(engine, Limits(room_s=60.0, rooms=2), clock=lambda: now[0]))
     asked = OneShotRequest(("a b",), "en", "de")
     shot = OneShot(made, asked, await read(made, asked))
     private = next(iter(made.rooms))
@@ -150,11 +151,11 @@ async def test_the_engine_is_told_of_every_room_that_ends() -> None:
 async def test_the_engine_is_told_of_a_room_that_another_gateway_has_now() -> None:
     engine = Remembering()
     await engine.start()
-    made = Hub(engine, Limits())
-    made.fleet = FleetRooms(made)
-    room: Any = made._open("lost", EventLog("e", Limits(), began=made.now()))
-    made.fleet.authorities["lost"] = room
-    made.fleet.on_lost("lost")
+    host = RoomHost(engine, Limits())
+    made = Hub(host, fleet := FleetRooms(host, "redis://localhost"))
+    room: Any = host.open("lost", EventLog("e", Limits(), began=made.now()))
+    fleet.authorities["lost"] = room
+    fleet.on_lost("lost")
     assert engine.forgotten == ["lost"] and not made.rooms
 
 
@@ -162,7 +163,7 @@ async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()
-    made = Hub(engine, Limits())
+    made = Hub(RoomHost(engine, Limits()))
     rooms = []
     for name in ("before", "after"):
         session = made.open(ConnectRequest(room=name, targets=("de",)))
@@ -187,9 +188,9 @@ async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None
 
 
 async def test_the_newest_alarm_of_a_room_replaces_the_earlier_one() -> None:
-    hub = Hub(ScriptedEngine(), Limits())
-    hub._set_alarm("gone", hub.now() + 3600)
-    earlier = hub._alarms["gone"]
-    hub._set_alarm("gone", hub.now() - 1)  # a time in the past rings in the next turn
+    hub = Hub(RoomHost(ScriptedEngine(), Limits()))
+    hub.host.set_alarm("gone", hub.now() + 3600)
+    earlier = hub.host._alarms["gone"]
+    hub.host.set_alarm("gone", hub.now() - 1)  # a time in the past rings in the next turn
     assert earlier.cancelled()
-    await until(lambda: not hub._alarms)
+    await until(lambda: not hub.host._alarms)

@@ -16,7 +16,8 @@ from gateway.errors import EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Delta, Failed, Final, ServerMessage
-from gateway.server.runtime.hub import Hub, TextOptions
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost, TextOptions
 from tests.support.live import until
 from tests.support.meeting import names, only, read
 
@@ -40,7 +41,7 @@ async def opened(
 ) -> tuple[Hub, Session]:
     """Return a hub, and a session that speaks English and reads German."""
     await engine.start()
-    hub = Hub(engine, limits or Limits(), text=TextOptions(coalesce_s=coalesce_s))
+    hub = Hub(RoomHost(engine, limits or Limits(), text=TextOptions(coalesce_s=coalesce_s)))
     return hub, hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
 
 
@@ -177,7 +178,7 @@ async def test_only_jobs_over_their_time_limit_are_ended() -> None:
     now = [0.0]
     engine = ByHand()
     await engine.start()
-    hub = Hub(engine, Limits(job_s=30), clock=lambda: now[0])
+    hub = Hub(RoomHost(engine, Limits(job_s=30), clock=lambda: now[0]))
     session = hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
     for at, text in ((0.0, "one"), (10.0, "two")):
         now[0] = at

@@ -232,7 +232,7 @@ async def test_audio_is_refused_while_the_recogniser_is_gone() -> None:
 async def test_a_gateway_is_ready_once_its_recogniser_is_and_stays_so() -> None:
     async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
         recogniser = ScriptedRecogniser()
-        live.hub.recognition = RecognitionRunner(live.hub, recogniser, Loudness)
+        live.hub.recognition = RecognitionRunner(live.hub.host, recogniser, Loudness)
         answer = await http.get("/readyz")
         assert (answer.status_code, answer.json()["status"]) == (503, "starting")
         assert answer.json()["recogniser"] == {"name": "scripted", "status": "starting"}

@@ -11,6 +11,7 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.server.telemetry import providers
 from gateway.server.telemetry.start import start
 
@@ -18,7 +19,7 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
 
 
 def hub() -> Hub:
-    return Hub(ScriptedEngine(), Limits())
+    return Hub(RoomHost(ScriptedEngine(), Limits()))
 
 
 def test_without_a_variable_no_package_of_opentelemetry_is_imported() -> None:

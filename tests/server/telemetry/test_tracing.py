@@ -23,6 +23,7 @@ from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.messages import ServerMessage
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.server.telemetry import tracing
 from gateway.server.telemetry.tracing import UtteranceTracer
 from tests.server.test_private import SAID
@@ -42,7 +43,7 @@ class Traced:
         provider = provider or TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.engine = engine or ScriptedEngine()
-        self.hub = Hub(self.engine, Limits(rate=1e6, burst=10**6), observe=self.observe)
+        self.hub = Hub(RoomHost(self.engine, Limits(rate=1e6, burst=10**6), observe=self.observe))
         self.tracer = UtteranceTracer(provider.get_tracer("test"), self.hub)
 
     def observe(self, room: str, event: ServerMessage, now: float) -> None:

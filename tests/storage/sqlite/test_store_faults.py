@@ -7,11 +7,16 @@ import contextlib
 import logging
 import sqlite3
 import threading
+from collections import Counter
 
 import pytest
 
+from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.metrics import Metrics
+from gateway.server.runtime.fleet import FleetOfOne
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.base import StoreFault
 from gateway.storage.sqlite import file
 from gateway.storage.sqlite import store as module
@@ -69,7 +74,8 @@ async def test_events_dropped_before_they_are_written_are_counted_and_logged(
         assert (store.behind, store.lost) == (0, 6)
         assert "6 events were not written" in caplog.text
         metrics = Metrics()
-        metrics.add_store(store)
+        host = RoomHost(ScriptedEngine(), Limits())
+        metrics.add_hub(Hub(host, FleetOfOne(host, store)), Counter())
         shown = metrics.expose().decode()
         assert "\ngateway_store_behind 0.0\n" in shown
         assert "\ngateway_store_lost_total 6.0\n" in shown

@@ -31,6 +31,7 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
+from gateway.server.runtime.room_host import TextOptions
 from gateway.settings.catalogue import EngineTable, Settings, SettingsError
 
 HELD = "max_num_seqs"
@@ -120,8 +121,7 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
         engine,
         limits,
         authenticator=Authenticator(limits),
-        lang=settings.lang,
-        flow=settings.flow,
+        text=TextOptions(lang=settings.lang, flow=settings.flow),
     )
     server = GatewayServer(configure(app, settings), app.state.hub, 0.0)
     task = asyncio.create_task(server._serve([listener]))
