@@ -1,7 +1,8 @@
 """The public names of Caption Gateway: ``from caption_gateway import connect``.
 
 Owns: which names are public. `docs/reference/versions.md` says what is promised about them. Must
-not know: how anything works; all code is in `gateway`, whose modules may move at any time.
+not know: how anything works; all code but the tests of engines (`testing`) is in `gateway`, whose
+modules may move at any time.
 
 A name is imported when it is first used, so that a client does not load the server.
 """

@@ -352,7 +352,7 @@ STARTERS = {
     *("cli.chat", "cli.listen"),
     *("cli.say", "client.reconnect", "engines.base.engine"),
     *("engines.openai.server", "engines.recognition.openai"),
-    *("engines.scripted", "engines.testing.contract", "engines.vllm.model"),
+    *("engines.scripted", "engines.vllm.model"),
     *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),
     *("server.routes.sse", "server.routes.transcripts", "server.routes.websocket"),

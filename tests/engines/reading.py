@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from caption_gateway.testing.subject import LONG, TEXT, chunks, job, texts
 from gateway.engines.base.engine import Engine
-from gateway.engines.testing.subject import LONG, TEXT, chunks, job, texts
 from gateway.job import Job
 from tests.support.live import until
 

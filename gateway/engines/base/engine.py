@@ -8,7 +8,7 @@ To write a new engine, choose a base class and read the contract below:
 * `ModelEngine`, if the model calls back. Implement ``submit``, ``abort`` and ``unfinished``.
 * `EngineWrapper`, if the engine changes what another engine does.
 
-Contract (`gateway.engines.testing.contract` tests it):
+Contract (`caption_gateway.testing.contract` tests it):
 
 1. ``submit`` begins a job in the current turn of the event loop. It raises nothing for a problem
    with the job. It calls the `Sink` only after it has returned, in the thread of the event loop.

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from gateway.core.base.model import Model
-from gateway.errors import ClientFault, ErrorCode
+from gateway.engines.profiles.pairs import find_language, find_pair
+from gateway.errors import ClientFault
 from gateway.job import Job
 from gateway.text import languages
 
@@ -210,11 +210,8 @@ class Profile(
         for block in self.system + self.template:
             if unknown := {flag.removeprefix("!") for flag in block.when} - _FLAGS:
                 raise ValueError(f"`when` has {sorted(unknown)}; it may have {sorted(_FLAGS)}")
-            fields = {
-                piece.name
-                for piece in self._pieces(block.text)
-                if isinstance(piece, _TemplateField)
-            }
+            pieces = self._pieces(block.text)
+            fields = {piece.name for piece in pieces if isinstance(piece, _TemplateField)}
             if unknown := fields - _FIELDS:
                 raise ValueError(f"`text` has {sorted(unknown)}; it may have {sorted(_FIELDS)}")
 
@@ -269,11 +266,6 @@ class Profile(
         if isinstance(self.pairs, str):
             return source != target and (self.pairs == "any" or "en" in (source, target))
         return (source, target) in self.pairs
-
-    def code(self, tag: str) -> str:
-        """Return the model's own code of a language. Raises `ClientFault` if it has none."""
-        tag = find_language(tag, self.languages)
-        return self.codes.get(tag, tag)
 
     # Prompts
 
@@ -430,37 +422,6 @@ class Profile(
         most = min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
         # A forced prefix counts as output, but a few tokens may always follow to end the sentence.
         return max(most - prefix_tokens, min(MIN_CONTINUATION, most))
-
-
-def find_pair(
-    source: str, target: str, model: Model, able: Callable[[str, str], bool], what: str
-) -> tuple[str, str]:
-    """Return the languages of ``model`` for two tags. Raises `ClientFault` if it lacks the pair.
-
-    :param able: tells whether it translates from one of its languages into another
-    :param what: noun for it in messages
-    """
-    spoken, wanted = find_language(source, model.sources), find_language(target, model.targets)
-    if not able(spoken, wanted):
-        raise ClientFault(
-            ErrorCode.PAIR_UNSUPPORTED,
-            f"This {what} does not translate from `{spoken}` into `{wanted}`.",
-            hint=f"From `{spoken}` it translates into "
-            f"{', '.join(tag for tag in model.targets if able(spoken, tag))}.",
-        )
-    return spoken, wanted
-
-
-def find_language(tag: str, among: tuple[str, ...]) -> str:
-    """Return the language of ``among`` for ``tag``. Raises `ClientFault` if there is none."""
-    known = languages.match(tag, among)
-    if known is None:
-        raise ClientFault(
-            ErrorCode.LANG_UNSUPPORTED,
-            f"This model does not have the language `{tag}`.",
-            hint=f"It has {', '.join(among)}.",
-        )
-    return known
 
 
 def _fill(blocks: _Blocks, flags: Mapping[str, bool], values: _Values) -> Iterator[Control | str]:

@@ -37,7 +37,7 @@ from gateway.engines.base.engine import (
     Sink,
     SinkWrapper,
 )
-from gateway.engines.wrappers.routed import PairTable
+from gateway.engines.profiles.pairs import PairTable
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job, merged
 from gateway.text import languages

@@ -1,8 +1,8 @@
 """An engine around several engines: each job goes to one that translates its language pair.
 
-Owns: the choice of the engine for each job, repeating a job at which an engine failed, and the
-pairs of several engines together. Must not know: any particular engine, why one is gone, how it
-comes back (`gateway.engines.wrappers.supervised`), jobs that take two steps
+Owns: the choice of the engine for each job, and repeating a job at which an engine failed. Must not
+know: any particular engine, why one is gone, how it comes back
+(`gateway.engines.wrappers.supervised`), jobs that take two steps
 (`gateway.engines.wrappers.pivot`).
 
 Each engine comes with its own supervision, fallback, guards and splitting of long texts. Of those
@@ -29,7 +29,7 @@ from gateway.engines.base.engine import (
     refuse,
 )
 from gateway.engines.base.service import Health
-from gateway.engines.profiles.profile import find_pair
+from gateway.engines.profiles.pairs import PairTable
 from gateway.engines.wrappers.fallback import FallbackSink, adapted
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job
@@ -53,61 +53,6 @@ the same growing text in its prefix cache."""
 
 KNOWN_PAIRS = 4_096
 """Pairs whose answer a route remembers. Tags come from clients, so there must be a bound."""
-
-
-class PairTable:
-    """Languages of several models, as `gateway.core.base.model.Model` describes them.
-
-    :param direct: tells whether a model translates from one tag into another by itself
-    :param pivot: language through which the other pairs are translated; None: they are impossible
-    """
-
-    def __init__(
-        self, models: Sequence[Model], direct: Callable[[str, str], bool], pivot: str | None = None
-    ) -> None:
-        self.name = ", ".join(dict.fromkeys(model.name for model in models))
-        self.pivot = pivot
-        self.glossary = all(model.glossary for model in models)
-        self._ask = direct
-        self._direct: dict[tuple[str, str], bool] = {}
-        sources = tuple(dict.fromkeys(tag for model in models for tag in model.sources))
-        targets = tuple(dict.fromkeys(tag for model in models for tag in model.targets))
-        # Engines may be given less than their models have, and may lack a language then.
-        self.sources = tuple(
-            source for source in sources if any(self.supports(source, target) for target in targets)
-        )
-        self.targets = tuple(
-            target for target in targets if any(self.supports(source, target) for source in sources)
-        )
-
-    def supports(self, source: str, target: str) -> bool:
-        """Tell whether a pair is possible, directly or through `pivot`."""
-        return self._is_direct(source, target) or self.pivots(source, target)
-
-    def pivots(self, source: str, target: str) -> bool:
-        """Tell whether a pair is possible through `pivot` only."""
-        pivot = self.pivot
-        return (
-            pivot is not None
-            and not languages.same(source, target)
-            and not self._is_direct(source, target)
-            and self._is_direct(source, pivot)
-            and self._is_direct(pivot, target)
-        )
-
-    def resolve(self, source: str, target: str) -> tuple[str, str]:
-        """Return the table's own tags for two canonical tags.
-
-        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``) with what is possible.
-        """
-        return find_pair(source, target, self, self.supports, "gateway")
-
-    def _is_direct(self, source: str, target: str) -> bool:
-        # At most the pairs of the known tags: callers match the tags of clients first.
-        known = self._direct.get((source, target))
-        if known is None:
-            known = self._direct[source, target] = self._ask(source, target)
-        return known
 
 
 class EngineRoute:

@@ -266,13 +266,15 @@ def test_languages_are_canonical_tags_with_a_name_and_an_endonym(profile: Profil
     ],
 )
 def test_a_language_has_the_code_of_the_model(name: str, tag: str, code: str) -> None:
-    assert EVERY[name].code(tag) == code
+    assert EVERY[name]._language_values(tag, tag)["source_code"] == code
 
 
 def test_a_language_that_the_model_lacks_is_a_fault_that_lists_its_languages() -> None:
-    for ask in (EVERY["embedded"].code, lambda tag: EVERY["embedded"].resolve("en", tag)):
+    embedded = EVERY["embedded"]
+    job = Job(id="1", text="Good morning", source="en", target="zh-Hant")
+    for ask in (lambda: embedded.prompt(job), lambda: embedded.resolve("en", "zh-Hant")):
         with pytest.raises(ClientFault) as caught:
-            ask("zh-Hant")
+            ask()
         assert caught.value.code is ErrorCode.LANG_UNSUPPORTED
         assert caught.value.hint == "It has en, de, fr, es, ja, zh."
 

@@ -20,12 +20,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from caption_gateway.testing.subject import EngineSubject
 from gateway.engines import profiles
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.profiles import Profile, Prompt
-from gateway.engines.testing.subject import EngineSubject
 from gateway.engines.vllm import model as loaded
 from gateway.engines.vllm.engine import VllmEngine
 from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver

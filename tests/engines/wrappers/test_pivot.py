@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from caption_gateway.testing.subject import RecordingSink
 from gateway.core.streaming.stability import StabilityRules
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine, failing
-from gateway.engines.testing.subject import RecordingSink
 from gateway.engines.wrappers import pivot as module
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.pivot import PivotEngine

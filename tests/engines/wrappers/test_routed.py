@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from caption_gateway.testing.subject import RecordingSink
 from gateway.core.scheduling.scheduler import work
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
-from gateway.engines.testing.subject import RecordingSink
 from gateway.engines.wrappers import routed as module
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.routed import STALE_S, EngineRoute, Pairs, RoutedEngine

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.engines.profiles import Profile
+from gateway.engines.profiles.pairs import PairTable
 from gateway.engines.profiles.profile import TemplateBlock
-from gateway.engines.wrappers.routed import PairTable
 from gateway.errors import ClientFault, ErrorCode
 
 

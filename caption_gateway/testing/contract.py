@@ -15,10 +15,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from gateway.engines.base.engine import Aborted, Engine
-from gateway.engines.base.service import Health
-from gateway.engines.profiles import MIN_CONTINUATION
-from gateway.engines.testing.subject import (
+from caption_gateway.testing.subject import (
     LONG,
     START_S,
     TEXT,
@@ -30,6 +27,9 @@ from gateway.engines.testing.subject import (
     job,
     texts,
 )
+from gateway.engines.base.engine import Aborted, Engine
+from gateway.engines.base.service import Health
+from gateway.engines.profiles import MIN_CONTINUATION
 from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Priority
 

@@ -1,1 +1,0 @@
-"""Tests that every engine has to pass."""
