@@ -169,9 +169,6 @@ class Session:
         which the client may come back.
         """
         if self.state is not SessionState.CLOSED:
-            # First: nothing is written to a socket that is gone. What is called may also refer to
-            # this session, and a cycle would wait for the garbage collector.
-            self.outbox.detach()
             # A client that said `bye` does not come back, however its socket was lost.
             lost = lost and self._bye is None
             if self.audio is not None:
@@ -184,6 +181,7 @@ class Session:
                 self.room.leave(self.member, now)
             self.member.listener = None  # a cycle would wait for the garbage collector
             self.member.catch_up = None
+            self.outbox.refill = None
             self.outbox.discard()
 
     def drain(self) -> None:

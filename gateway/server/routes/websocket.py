@@ -198,6 +198,7 @@ class Connection:
             code = CloseCode.SERVER_ERROR
         finally:
             self._ended = True
+            outbox.detach()
             if self._writer is not None:
                 self._writer.changed = None
             self._hub.leave(self._session, lost=self._lost)

@@ -214,7 +214,8 @@ class Hub:
         self.act()
 
     def close(self, session: Session) -> None:
-        """Forget a client whose socket is closed. Idempotent."""
+        """Forget a client whose socket is closed, and call it no more. Idempotent."""
+        session.outbox.detach()
         self.leave(session)
         if session.account is not None:
             session.account.leave(session.member, self.now())
