@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout, whichever one is installed
 
 from gateway.errors import CloseCode, ErrorCode  # noqa: E402
-from gateway.settings import listing  # noqa: E402
 from scripts.openapi import openapi  # noqa: E402
 from scripts.schema import asyncapi, json_schema  # noqa: E402
+from scripts.settings_page import markdown  # noqa: E402
 from scripts.typescript import declarations  # noqa: E402
 
 
@@ -62,7 +62,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/schema/asyncapi.v1.json": _render(asyncapi),
     "docs/schema/openapi.json": _render(openapi),
     "docs/reference/codes.md": codes,
-    "docs/reference/settings.md": listing.markdown,
+    "docs/reference/settings.md": markdown,
     "clients/js/protocol.d.ts": lambda: declarations(json_schema()),
 }
 """Generated files of the repository, and the functions that return their contents."""

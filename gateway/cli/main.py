@@ -128,16 +128,13 @@ def _languages(args: argparse.Namespace) -> int:
 
 
 def _add_listing(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--json", action="store_true", help="print JSON: value and origin by name")
-    add("--markdown", action="store_true", help="print the page docs/reference/settings.md")
+    text = "print JSON: value and origin by name"
+    parser.add_argument("--json", action="store_true", help=text)
     add_settings(parser)
 
 
 def _settings(args: argparse.Namespace) -> int:
-    if args.markdown:
-        print(listing.markdown(), end="")
-    elif args.json:
+    if args.json:
         print(json.dumps(listing.as_json(loaded(args)), ensure_ascii=False, indent=2))
     else:
         print(listing.as_text(loaded(args)))

@@ -122,8 +122,8 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(listing, "markdown", full)
-        assert fails(capsys, "settings", "--markdown") == (1, "gateway: No space left on device\n")
+        patched.setattr(listing, "as_text", full)
+        assert fails(capsys, "settings") == (1, "gateway: No space left on device\n")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,6 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
     [
         (["serve", "--host", "0.0.0.0"], "requires no key"),
         (["serve", "--prot", "8"], "Unknown option --prot. Did you mean --port?"),
-        (["settings", "--json", "--markdown"], "not allowed with argument"),
         (["serve", "--workers", "4"], "no setting any more. Start several gateways with `redis`"),
         (["serve", "--port", "web"], "--port cannot be 'web': it is a whole number"),
         (["serve", "--vllm-arg", "seed"], "--vllm-arg cannot be 'seed': it is KEY=VALUE"),
@@ -245,11 +244,6 @@ def test_settings_are_shown_as_json_with_secrets_masked(
     assert found["openai_url"]["value"] == "http://****@there/v1"
     assert found["openai_api_key"] == {"value": "****", "origin": "GATEWAY_OPENAI_API_KEY"}
     assert found["jwt_key"]["value"] is None
-
-
-def test_settings_print_their_own_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["settings", "--markdown"]) == 0
-    assert capsys.readouterr().out == listing.markdown()
 
 
 def test_languages_are_listed_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:

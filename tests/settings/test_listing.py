@@ -8,8 +8,6 @@ from gateway.settings import catalogue, listing
 from gateway.settings.catalogue import Settings
 from gateway.settings.loading import load
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-
 
 def test_the_listing_shows_values_and_origins_but_no_secrets() -> None:
     text = listing.as_text(
@@ -24,13 +22,6 @@ def test_the_listing_shows_values_and_origins_but_no_secrets() -> None:
     assert rows["limit_text"] == ["5", "GATEWAY_LIMIT_TEXT"]
     assert rows["model"] == ["default"]
     assert set(rows) == set(catalogue.table())
-
-
-def test_the_page_of_settings_is_up_to_date() -> None:
-    page = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
-    assert page == listing.markdown(), (
-        "run: gateway settings --markdown > docs/reference/settings.md"
-    )
 
 
 def test_the_repr_of_settings_contains_no_secret() -> None:
