@@ -36,7 +36,7 @@ const room = connect(url, {
   from: "en", to: ["de"], room: "node", WebSocket,
   onChange({ utterances }) {
     const caption = utterances.at(-1)?.captions.de;
-    if (caption?.status === "final") { console.log(caption.stable); room.close(); }
+    if (caption?.status === "final") { console.log(caption.stable); process.exit(); }
   },
 });
 room.say(text);

@@ -31,6 +31,7 @@ PUBLIC = {
     "/healthz",
     "/join.html",
     "/languages",
+    "/openapi.json",
     "/overlay.html",
     "/readyz",
     "/readyz/rooms",

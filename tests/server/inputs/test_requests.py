@@ -41,6 +41,7 @@ BODIES: dict[str, type | None] = {
     "/v1/tickets": TicketRequest,
     "/v1/ws": None,
     "/v1/languages": None,
+    "/openapi.json": None,
     "/healthz": None,
     "/readyz": None,
     "/readyz/rooms": None,

@@ -310,7 +310,7 @@ async def test_the_python_client_shows_the_answer_to_a_wrong_path() -> None:
         with pytest.raises(ConnectionError) as told:
             async with connect(live.ws + "/ws", to="de"):
                 pass
-        says = f"There is no gateway at {live.ws}/ws: There is no WebSocket at /ws:"
+        says = f"There is no gateway at {live.ws}/ws: There is no WebSocket at /ws/v1/ws:"
         assert str(told.value) == f"{says} it is at /v1/ws."
 
 
