@@ -2,8 +2,8 @@
 shows how.
 """
 
-from gateway.transcripts.formats import Choice, TextFormat
-from gateway.transcripts.transcript import (
+from gateway.core.transcripts.formats import Choice, TextFormat
+from gateway.core.transcripts.transcript import (
     EntryState,
     Transcript,
     TranscriptCaption,

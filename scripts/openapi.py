@@ -15,6 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from gateway import __version__
+from gateway.core.transcripts.formats import Format
 from gateway.errors import ErrorCode
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, View
@@ -27,7 +28,6 @@ from gateway.server.routes.deepl import DeepLRequest
 from gateway.server.routes.description import OPENAPI_PATH
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
-from gateway.transcripts.formats import Format
 from scripts.schema_examples import Json
 
 TEXT: Json = {"type": "string"}

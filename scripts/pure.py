@@ -23,6 +23,7 @@ FOLDERS = (
     "core/scheduling",
     "core/session",
     "core/streaming",
+    "core/transcripts",
     "core/utterances",
     "engines/guards",
     "engines/profiles",
@@ -31,7 +32,6 @@ FOLDERS = (
     "server/realtime",
     "storage",
     "text",
-    "transcripts",
 )
 TOOLS = (
     "loadtest/model",

@@ -23,12 +23,12 @@ from gateway.cli.flags import add_url, tags
 from gateway.cli.terminal import NEEDS_KEY, Screen, api_key, complain, first_fault, note
 from gateway.client import Captions, Client, Refused, connect
 from gateway.core.history.event_log import LogEntry
+from gateway.core.transcripts.formats import text_formats
+from gateway.core.transcripts.transcript import Transcript
 from gateway.protocol.audio import AudioState, HeardSpeech
 from gateway.protocol.messages import Failed, Final, ServerMessage, Source
 from gateway.protocol.notices import Error
 from gateway.text import languages
-from gateway.transcripts.formats import text_formats
-from gateway.transcripts.transcript import Transcript
 
 RATE = 16_000  # samples per second that are sent, which are those that recognisers read
 READ = RATE // 10 * 2  # bytes that are read from ffmpeg at once: a tenth of a second

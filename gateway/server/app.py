@@ -24,9 +24,9 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.auth.origin import AllowedOrigins
-from gateway.background.tasks import keep_running, running
 from gateway.engines.base.engine import Engine
 from gateway.errors import ClientFault, ErrorCode, redacted
+from gateway.io.tasks import keep_running, running
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage

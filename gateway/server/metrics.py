@@ -20,9 +20,9 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gateway.background.tasks import failures as task_failures
 from gateway.engines.base.service import Health
 from gateway.errors import ErrorCode
+from gateway.io.tasks import failures as task_failures
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.server.access.authenticator import Authenticator

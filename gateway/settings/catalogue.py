@@ -381,7 +381,7 @@ def output_table() -> Mapping[str, Setting]:
 def check_output(output: OutputTable) -> None:
     """Raise `SettingsError` if an output cannot work."""
     # Only here: the HTTP client takes a tenth of a second to import.
-    from gateway.outgoing import http
+    from gateway.io import http
 
     try:
         http.address(output.url)

@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx2 as httpx
 
+from gateway.core.transcripts.formats import text_formats
 from gateway.limits import Limits
 from gateway.protocol.messages import Say
 from gateway.protocol.personal import personal_fields
 from gateway.settings.catalogue import Settings
 from gateway.storage.sqlite.store import SqliteStore
-from gateway.transcripts.formats import text_formats
 from tests.support.live import Live, running
 from tests.support.redis import RedisServer
 from tests.support.talk import talk

@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.core.history.event_log import LogEntry
+from gateway.core.transcripts import cues, formats
+from gateway.core.transcripts.cues import LINE, LINES, SHORTEST_S, CueTiming
+from gateway.core.transcripts.formats import Choice, Title
+from gateway.core.transcripts.transcript import Transcript
 from gateway.protocol.messages import Cancelled, Edited, Failed, Final, Retracted, Source, Timing
-from gateway.transcripts import cues, formats
-from gateway.transcripts.cues import LINE, LINES, SHORTEST_S, CueTiming
-from gateway.transcripts.formats import Choice, Title
-from gateway.transcripts.transcript import Transcript
 
 SHORTEST = round(1000 * SHORTEST_S)
 

@@ -9,9 +9,9 @@ import pytest
 from starlette.applications import Starlette
 
 from gateway.auth.tokens import Signer
-from gateway.background import tasks
-from gateway.background.tasks import keep_running
 from gateway.engines.scripted import ScriptedEngine
+from gateway.io import tasks
+from gateway.io.tasks import keep_running
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app

@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.background.tasks import failures
 from gateway.core.session.quota import Account
 from gateway.engines.registry import build
 from gateway.engines.scripted import ScriptedRecogniser
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.io.tasks import failures
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.access.authenticator import Authenticator

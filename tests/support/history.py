@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.core.history.event_log import EventLog
+from gateway.core.transcripts.transcript import Transcript, TranscriptEntry
 from gateway.limits import Limits
 from gateway.protocol.messages import (
     Cancelled,
@@ -16,7 +17,6 @@ from gateway.protocol.messages import (
     Source,
     Timing,
 )
-from gateway.transcripts.transcript import Transcript, TranscriptEntry
 
 MS = Timing(queue=1, first=2, total=3)
 QUARTER = "x" * 15  # takes a second to say

@@ -17,7 +17,7 @@ from hashlib import blake2b
 import httpx2
 
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
-from gateway.outgoing import http
+from gateway.io import http
 
 logger = logging.getLogger(__name__)
 

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from gateway.background.tasks import yield_to_others
 from gateway.engines.base.engine import log_ids
 from gateway.engines.base.service import Health
 from gateway.engines.recognition.base import LONGEST, NEEDS_PACKAGE, BaseRecogniser, duration
 from gateway.errors import ClientFault, EngineFault, EngineGone, ErrorCode, JobFault, redacted
+from gateway.io.tasks import yield_to_others
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
 from gateway.text import languages
 

@@ -26,7 +26,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from gateway.background.tasks import keep_running
 from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
@@ -39,6 +38,7 @@ from gateway.engines.base.engine import (
 )
 from gateway.engines.base.service import Health, S, ServiceWrapper
 from gateway.errors import EngineFault, EngineGone, JobFault, redacted
+from gateway.io.tasks import keep_running
 from gateway.job import Chunk, Job, Priority
 
 logger = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ from gateway.auth.origin import AllowedHosts, AllowedOrigins
 from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.auth.tokens import Signer, Tickets
 from gateway.errors import ClientFault, ErrorCode
+from gateway.io import http
 from gateway.limits import Limits
-from gateway.outgoing import http
 from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token, offered_tokens
 from gateway.server.access.jwt_verification import JwtIssuer, JwtIssuerFault, KeysNotFetched
 from gateway.settings.catalogue import Settings, SettingsError, loopback

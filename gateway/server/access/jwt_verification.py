@@ -22,7 +22,7 @@ import jwt
 
 from gateway.auth.permissions import Permissions, permissions_of
 from gateway.errors import ClientFault, ErrorCode, redacted
-from gateway.outgoing import http
+from gateway.io import http
 
 log = logging.getLogger("gateway.issuer")
 

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from gateway.background.tasks import yield_to_others
 from gateway.core.recognition.timing import FRAME_BYTES
 from gateway.core.scheduling.turns import JobTurns
+from gateway.io.tasks import yield_to_others
 from gateway.server.audio.decoding import AudioDecoder, silence
 
 BATCH_S = 1.0

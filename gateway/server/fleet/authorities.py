@@ -15,7 +15,6 @@ import secrets
 import weakref
 from collections.abc import Callable
 
-from gateway.background.tasks import BackgroundTasks
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.replication.authority import Authority
 from gateway.core.replication.messages import (
@@ -28,6 +27,7 @@ from gateway.core.replication.messages import (
 )
 from gateway.core.replication.replica import Replica
 from gateway.errors import ClientFault
+from gateway.io.tasks import BackgroundTasks
 from gateway.protocol.messages import Retracted
 from gateway.server.fleet.link import FleetLink
 from gateway.server.runtime.fleet import Fleet

@@ -20,8 +20,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from gateway.background.tasks import keep_running
 from gateway.errors import redacted
+from gateway.io.tasks import keep_running
 from gateway.server.fleet.away import Away, translated
 from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
 

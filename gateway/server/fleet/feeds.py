@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from gateway.background.tasks import BackgroundTasks, keep_running
 from gateway.errors import ClientFault, ErrorCode
+from gateway.io.tasks import BackgroundTasks, keep_running
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away, translated
 from gateway.server.fleet.connection import MOST_S, RedisConnection

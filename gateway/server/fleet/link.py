@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from redis.asyncio import Redis
 
-from gateway.background.tasks import BackgroundTasks
+from gateway.io.tasks import BackgroundTasks
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection

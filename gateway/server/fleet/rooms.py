@@ -16,7 +16,6 @@ from typing import cast
 import msgspec
 
 from gateway.auth.tokens import Signer
-from gateway.background.tasks import BackgroundTasks
 from gateway.core.history.event_log import EventLog, LogEntry, StreamPosition
 from gateway.core.replication.messages import (
     VERSION,
@@ -33,6 +32,7 @@ from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.session.quota import UsageReport, decode_report
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
+from gateway.io.tasks import BackgroundTasks
 from gateway.server.fleet.authorities import POLL_S, Authorities
 from gateway.server.fleet.feeds import Entry
 from gateway.server.fleet.link import FleetLink

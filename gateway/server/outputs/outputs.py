@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import httpx2 as httpx
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from gateway.background.tasks import BackgroundTasks
 from gateway.core.room.room import Room
-from gateway.outgoing import http
+from gateway.io import http
+from gateway.io.tasks import BackgroundTasks
 from gateway.protocol.messages import DURABLE, PRIVATE, ServerMessage
 from gateway.server.outputs.sender import OutputSender, SharedOutput
 from gateway.server.runtime.hub import Hub

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gateway.background.tasks import running
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build as build_engine
 from gateway.errors import redacted
+from gateway.io.tasks import running
 from gateway.server.build import build, opened, start_models
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate

@@ -18,15 +18,15 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.history.event_log import EventLog, LogEntry
+from gateway.core.transcripts import formats
+from gateway.core.transcripts.formats import Format, Title, text_formats
+from gateway.core.transcripts.transcript import Transcript
 from gateway.errors import ClientFault, ErrorCode, redacted
 from gateway.protocol.handshake import is_room_name
 from gateway.server.access.guarded_route import ROOM, GuardedRoute, Right
 from gateway.server.routes.api import no_room
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
-from gateway.transcripts import formats
-from gateway.transcripts.formats import Format, Title, text_formats
-from gateway.transcripts.transcript import Transcript
 
 log = logging.getLogger("gateway.transcripts")
 

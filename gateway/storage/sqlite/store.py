@@ -27,9 +27,9 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import aiosqlite
 
-from gateway.background.tasks import keep_running
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.errors import ClientFault, ErrorCode
+from gateway.io.tasks import keep_running
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE
 from gateway.settings.catalogue import Settings, SettingsError

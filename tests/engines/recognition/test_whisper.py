@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gateway.background.tasks import NICENESS
 from gateway.engines.base.service import Health
 from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
 from gateway.errors import EngineFault, EngineGone, JobFault
+from gateway.io.tasks import NICENESS
 from gateway.job import Recognised, RecognitionJob
 
 

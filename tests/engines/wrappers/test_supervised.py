@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from gateway.background import tasks
 from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile, load
 from gateway.engines.scripted import ScriptedEngine
@@ -22,6 +21,7 @@ from gateway.engines.wrappers.supervised import (
     probe_job,
 )
 from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
+from gateway.io import tasks
 from gateway.job import Job
 from tests.engines import reading
 from tests.engines.reading import texts

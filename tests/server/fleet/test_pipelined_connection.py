@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.background.tasks import failures, running
+from gateway.io.tasks import failures, running
 from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import SHORT, RedisConnection
 from gateway.server.fleet.leases import OwnedRoom

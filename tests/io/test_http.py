@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 import gateway
-from gateway.outgoing import http
+from gateway.io import http
 from tests.support.receiver import Receiver
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.history.event_log import LogEntry
+from gateway.core.transcripts.transcript import (
+    JUMP_S,
+    SPAN_S,
+    EntryState,
+    Transcript,
+    TranscriptCaption,
+)
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
-from gateway.transcripts.transcript import JUMP_S, SPAN_S, EntryState, Transcript, TranscriptCaption
 from tests.support.history import QUARTER, History
 
 

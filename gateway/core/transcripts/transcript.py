@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 
 from gateway.core.history.event_log import LogEntry
+from gateway.core.transcripts import cues
 from gateway.protocol.messages import (
     By,
     Cancelled,
@@ -37,7 +38,6 @@ from gateway.protocol.messages import (
 )
 from gateway.protocol.statement import stated
 from gateway.text import languages
-from gateway.transcripts import cues
 
 JUMP_S = 60.0
 """Seconds by which a speaker's clock may differ from the room's between two utterances. The delays

@@ -24,8 +24,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.transcripts import cues
-from gateway.transcripts.transcript import EntryState, Transcript, TranscriptEntry
+from gateway.core.transcripts import cues
+from gateway.core.transcripts.transcript import EntryState, Transcript, TranscriptEntry
 
 log = logging.getLogger("gateway.transcripts")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.transcripts import cues
-from gateway.transcripts.cues import LATE_S, LINE, LINES, READING, SHORTEST_S, CueTiming
+from gateway.core.transcripts import cues
+from gateway.core.transcripts.cues import LATE_S, LINE, LINES, READING, SHORTEST_S, CueTiming
 
 SENTENCES = (
     "We meet again on Thursday at nine, in the large room on the second floor, and please bring "

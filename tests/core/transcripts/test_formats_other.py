@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.transcripts import formats
-from gateway.transcripts.formats import text_formats
-from gateway.transcripts.transcript import Transcript
+from gateway.core.transcripts import formats
+from gateway.core.transcripts.formats import text_formats
+from gateway.core.transcripts.transcript import Transcript
 from tests.server.routes.test_transcripts import meeting
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-format.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-format.md"
 BROKEN = """
 def write(transcript, choice):
     raise ValueError(transcript.utterances[0].text)

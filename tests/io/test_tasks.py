@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from gateway.background import tasks as module
-from gateway.background.tasks import BackgroundTasks, failures, keep_running, running
+from gateway.io import tasks as module
+from gateway.io.tasks import BackgroundTasks, failures, keep_running, running
 from tests.support.live import until
 
 log = logging.getLogger("gateway.tests")

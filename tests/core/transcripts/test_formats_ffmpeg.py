@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.transcripts import formats
-from gateway.transcripts.formats import Choice
+from gateway.core.transcripts import formats
+from gateway.core.transcripts.formats import Choice
 from tests.support.history import History
 
 FFMPEG = shutil.which("ffmpeg")

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.core.transcripts import formats
+from gateway.core.transcripts.formats import LABEL, Title
 from gateway.limits import Limits
-from gateway.transcripts import formats
-from gateway.transcripts.formats import LABEL, Title
 from tests.support.history import QUARTER, History
 
 
@@ -278,7 +278,7 @@ def test_json_has_the_state_of_every_caption() -> None:
 
 
 def test_the_page_about_transcripts_shows_what_is_written() -> None:
-    path = Path(__file__).parents[2] / "docs" / "reference" / "transcripts.md"
+    path = Path(__file__).parents[3] / "docs" / "reference" / "transcripts.md"
     page = path.read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     history = History()

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gateway.background.tasks import LOWEST, NICENESS, yield_to_others
+from gateway.io.tasks import LOWEST, NICENESS, yield_to_others
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="other systems have no priority of threads"

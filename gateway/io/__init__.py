@@ -1,0 +1,1 @@
+"""Tasks that go on, and requests that the gateway makes itself: the effects that all rims share."""

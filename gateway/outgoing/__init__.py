@@ -1,1 +1,0 @@
-"""Requests that the gateway makes itself."""
