@@ -28,7 +28,6 @@ class ErrorCode(enum.StrEnum):
 
     # The defaults are for the look-up by value, `ErrorCode("busy")`.
     def __new__(cls, value: str, doc: str = "", retry: bool = False) -> ErrorCode:
-        """Create a code from its value on the wire, its meaning and whether to retry."""
         self = str.__new__(cls, value)
         self._value_ = value
         self.doc = doc
@@ -103,7 +102,6 @@ class CloseCode(enum.IntEnum):
     """Meaning, as published in ``docs/reference/codes.md``."""
 
     def __new__(cls, value: int, doc: str = "") -> CloseCode:
-        """Create a code from its value on the wire and its meaning."""
         self = int.__new__(cls, value)
         self._value_ = value
         self.doc = doc
@@ -131,35 +129,29 @@ class CloseCode(enum.IntEnum):
 
 
 class GatewayError(Exception):
-    """Base of all errors with a code of this catalogue."""
+    """Base of all errors with a code of this catalogue.
+
+    :param code: sent to the client
+    :param message: a sentence for a person
+    :param hint: a sentence that says what to do instead
+    """
 
     def __init__(self, code: ErrorCode, message: str, hint: str | None = None) -> None:
-        """Create an error.
-
-        :param code: sent to the client
-        :param message: a sentence for a person
-        :param hint: a sentence that says what to do instead
-        """
         super().__init__(message)
         self.code = code
         self.hint = hint
 
 
 class ClientFault(GatewayError):
-    """An error in the request of the caller. The socket stays open."""
+    """An error in the request of the caller. The socket stays open.
+
+    :param retry_ms: milliseconds after which the request may succeed; 1000 by default for ``busy``,
+        none for other codes
+    """
 
     def __init__(
-        self,
-        code: ErrorCode,
-        message: str,
-        hint: str | None = None,
-        retry_ms: int | None = None,
+        self, code: ErrorCode, message: str, hint: str | None = None, retry_ms: int | None = None
     ) -> None:
-        """Create an error.
-
-        :param retry_ms: milliseconds after which the request may succeed; 1000 by default for
-            ``busy``, none for other codes
-        """
         super().__init__(code, message, hint)
         self.retry_ms = 1000 if retry_ms is None and code is ErrorCode.BUSY else retry_ms
 
@@ -169,6 +161,8 @@ class EngineFault(GatewayError):
 
     Messages of libraries and model servers are not repeated in it: they may quote the text, which
     is private.
+
+    :param status: HTTP status of the model server that refused the job
     """
 
     def __init__(
@@ -178,10 +172,6 @@ class EngineFault(GatewayError):
         hint: str | None = None,
         status: int | None = None,
     ) -> None:
-        """Create an error.
-
-        :param status: HTTP status of the model server that refused the job
-        """
         super().__init__(code, message, hint)
         self.status = status
 
@@ -205,7 +195,6 @@ class Overloaded(EngineFault):
     """The engine refused the job because its own queue is full."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
-        """Create an error with the code ``busy``."""
         super().__init__(message, ErrorCode.BUSY, status=status)
 
 
@@ -218,13 +207,12 @@ class JobFault(EngineFault):
 
 
 class Rejected(JobFault):
-    """A guard found that the output is not a translation."""
+    """A guard found that the output is not a translation.
+
+    :param guard: name of the guard, as counted in ``gateway_guard_total``
+    """
 
     def __init__(self, guard: str, message: str) -> None:
-        """Create an error.
-
-        :param guard: name of the guard, as counted in ``gateway_guard_total``
-        """
         super().__init__(message, ErrorCode.REJECTED)
         self.guard = guard
 

@@ -263,5 +263,4 @@ class SpeechScreen:
 
 
 def _clock(seconds: float) -> str:
-    """Return minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

@@ -96,7 +96,6 @@ class ReconnectingConnection:
 
     @property
     def socket(self) -> ClientConnection:
-        """The newest socket."""
         return self._transport.socket
 
     @property
@@ -324,7 +323,6 @@ class ReconnectingConnection:
             await transport.socket.close()
 
     def _end(self, lost: ConnectionLost) -> None:
-        """End the connection for good."""
         self.lost = lost
         self._listener.closed()
         self._changed.set()

@@ -27,7 +27,6 @@ class StoreFault(GatewayError):
     """The store failed. The message says why, and the hint what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        """Create an error with the code ``internal``."""
         super().__init__(ErrorCode.INTERNAL, message, hint)
 
 

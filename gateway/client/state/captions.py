@@ -68,7 +68,6 @@ class Captions:
     """
 
     def __init__(self, kept: int = KEPT) -> None:
-        """Create an empty collection that keeps about ``kept`` captions."""
         self.originals: dict[str, Source] = {}
         self._captions: dict[tuple[str, str], ReaderCaption] = {}
         self._kept = kept
@@ -166,7 +165,6 @@ class Captions:
         return caption
 
     def _end(self, key: tuple[str, str], rev: int, state: State, text: str = "") -> None:
-        """End a caption with its final text."""
         caption = self._open(key)
         caption.rev, caption.stable, caption.draft = rev, text, ""
         caption.state, caption.gap = state, False

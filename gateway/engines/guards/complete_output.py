@@ -256,7 +256,6 @@ def may_have_address(text: str) -> bool:
 
 
 def without_addresses(text: str) -> str:
-    """Return ``text`` without addresses."""
     return ADDRESS.sub(" ", text) if may_have_address(text) else text
 
 

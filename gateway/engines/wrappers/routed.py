@@ -330,7 +330,6 @@ class RoutedSink(FallbackSink):
     engine: RoutedEngine
 
     def give(self, route: EngineRoute) -> None:
-        """Give the job to an engine."""
         self.route = route
         self.others = route.jobs
         self.began = self.engine.clock()

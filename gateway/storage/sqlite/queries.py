@@ -47,7 +47,6 @@ async def names(db: aiosqlite.Connection) -> list[tuple[int, str]]:
 async def insert(
     db: aiosqlite.Connection, rooms: Iterable[FollowedRoom], owner: str, now: float
 ) -> None:
-    """Insert new rooms."""
     await many(
         db,
         "INSERT INTO rooms (id, name, epoch, began, seen, owner) VALUES (?, ?, ?, ?, ?, ?)"
