@@ -129,10 +129,18 @@ def test_without_a_store_a_gateway_writes_no_file(tmp_path: Path) -> None:
     program = (sys.executable, "-B", "-m", "gateway", "serve")
     where = str(home)
     with gateway(
-        *SCRIPTED, *flags, program=program, HOME=where, TMPDIR=where, XDG_CACHE_HOME=where
+        *SCRIPTED,
+        *flags,
+        program=program,
+        cwd=home,
+        HOME=where,
+        TMPDIR=where,
+        XDG_CACHE_HOME=where,
     ) as process:
         asyncio.run(meet(process))
         assert written_files(process.popen.pid) == []
+        process.popen.terminate()
+        process.popen.wait(10)
     assert sorted(tmp_path.rglob("*")) == before
 
 

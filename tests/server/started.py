@@ -58,6 +58,7 @@ def gateway(
     program: tuple[str, ...] = (sys.executable, "-m", "gateway", "serve"),
     pass_fds: tuple[int, ...] = (),
     until: str = "Ctrl-C",
+    cwd: Path = ROOT,
     **environ: str,
 ) -> Iterator[Process]:
     """Start a gateway, and yield it when it has printed ``until`` or has ended."""
@@ -66,7 +67,7 @@ def gateway(
     environ = {k: v.replace("FREE", str(port)) for k, v in environ.items()}
     popen = subprocess.Popen(
         [*program, *(f.replace("FREE", str(port)) for f in flags)],
-        cwd=ROOT,
+        cwd=cwd,
         env=clean | environ,
         stderr=subprocess.PIPE,
         text=True,

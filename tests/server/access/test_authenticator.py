@@ -235,6 +235,7 @@ async def test_the_own_page_and_pages_of_listed_origins_are_accepted() -> None:
         answer = await client.post("/v1/translate", json=ASK, headers=headers)
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == "https://meet.example"
+        assert "access-control-allow-credentials" not in answer.headers
         asked = headers | {
             "access-control-request-method": "POST",
             "access-control-request-headers": "authorization, content-type",

@@ -360,7 +360,8 @@ async def test_a_page_may_connect_to_the_gateway_that_served_it_and_to_no_other(
 async def test_no_answer_sets_a_cookie_and_none_is_read_as_a_key() -> None:
     async with running_with_keys() as (_, client):
         for path in ("/", "/join.html", "/healthz", "/v1/languages", "/metrics", "/v1/nothing"):
-            for headers in ({}, bearer(MODERATOR), {"cookie": f"authorization=Bearer {MODERATOR}"}):
+            cookies = (f"authorization=Bearer {MODERATOR}", f"key={MODERATOR}; ticket={MODERATOR}")
+            for headers in ({}, bearer(MODERATOR), *({"cookie": one} for one in cookies)):
                 answer = await client.get(path, headers=headers)
                 assert "set-cookie" not in answer.headers
                 if path == "/metrics":

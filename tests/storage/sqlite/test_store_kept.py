@@ -23,6 +23,8 @@ async def test_a_private_room_is_never_written(disk: Disk) -> None:
     async with disk.open() as store:
         log = (await store.claim("~1f2e3d")).log
         disk.say(log, SECRET)
+        await store.flush()
+        assert (store.behind, await store.names()) == (0, [])
         store.end("~1f2e3d")
         await store.flush()
         assert (store.behind, await store.names()) == (0, [])
