@@ -255,7 +255,7 @@ async def played(
     stages = [Stage(one, to, translator.profile, flow, clock) for one in said]
     for at, stage in enumerate(stages):
         for lang, one in itertools.product(to, range(at - LEARNT, at)):
-            stage.room.captioner.length_ratios.learn(
+            stage.room.captioner.builder.length_ratios.learn(
                 said[one].lang, lang, said[one].text, offline.texts[lang][one]
             )
     while clock.turn():

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from benchmarks.speech import material
 from benchmarks.speech.playback import Playback, play
 from benchmarks.speech.score import final_delays, percentile, word_delays, word_errors
-from gateway.core.recognition.stream import SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.engines.recognition.voice import VoiceDetector
 from gateway.engines.recognition.whisper import WhisperModel
 from gateway.job import Recognised, RecognitionJob
@@ -60,7 +60,7 @@ def main() -> None:
         begin = time.process_time()
         alone = offline(audio)
         offline_cpu = time.process_time() - begin
-        played = play(audio, recognise, SpeechStream("bench", ("en",)), VoiceDetector())
+        played = play(audio, recognise, SpeechRecognition("bench", ("en",)), VoiceDetector())
         figures[name] = measured(played, alone, offline_cpu, reference)
     if options.noise:
         figures["noise"] = noise(recognise, options.noise * 60)
@@ -101,7 +101,7 @@ def measured(
 
 def noise(recognise: Callable[[RecognitionJob], Recognised], seconds: float) -> dict[str, float]:
     """Play sound without speech, and return how much was heard of it."""
-    stream, detector = SpeechStream("noise", ("en",)), VoiceDetector()
+    stream, detector = SpeechRecognition("noise", ("en",)), VoiceDetector()
     jobs = heard = 0
     cpu = 0.0
     for piece in material.noises(seconds):

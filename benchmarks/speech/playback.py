@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
+from gateway.core.recognition.spoken_utterance import Decisions, Heard
 from gateway.engines.recognition.voice import VoiceDetector
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 
@@ -49,7 +50,7 @@ class Playback:
 def play(
     audio: bytes,
     recognise: Callable[[RecognitionJob], Recognised],
-    stream: SpeechStream,
+    stream: SpeechRecognition,
     detector: VoiceDetector,
 ) -> Playback:
     """Play a recording, or the next part of one, and return the recognised text.

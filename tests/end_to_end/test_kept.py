@@ -51,7 +51,7 @@ async def test_a_room_continues_after_a_restart_with_all_its_durable_events(
         assert (recalled["seq"], recalled["text"]) == (last["seq"], "[de] good morning")
         backfilled = (await after.until("final"))[-1]
         assert (backfilled["lang"], backfilled["text"]) == ("fr", "[fr] good morning")
-        assert live.hub.rooms["a"].captioner.translation_context.terms("our standup", "de") == (
+        assert live.hub.rooms["a"].translation_context.terms("our standup", "de") == (
             ("standup", "Standup"),
         )
         new = await said(after, "next")

@@ -23,7 +23,7 @@ from tests.support.hearing import hearing, packets, pieces, tone
 from tests.support.live import Live, running, until
 
 RATE = 48_000
-KINDS = {"Session", "SocketAudio", "AudioStream", "SpeechStream", "StreamWorker", "Loudness"}
+KINDS = {"Session", "SocketAudio", "AudioStream", "SpeechRecognition", "StreamWorker", "Loudness"}
 KINDS |= {"PcmDecoder", "OpusDecoder", "RecognitionJob", "TranscriptionDialect", "_Translated"}
 KINDS |= {"RealtimeReader", "TranslationDialect"}
 """Classes of objects that belong to one socket or to one stream of its audio."""

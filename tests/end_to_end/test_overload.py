@@ -101,7 +101,7 @@ async def test_a_tenant_over_its_quota_is_refused_and_other_tenants_are_not_affe
     peer = hub.open(ConnectRequest(room="r", targets=("de",), permissions=acme))
     with pytest.raises(ClientFault, match="may have 1 sockets"):
         hub.open(ConnectRequest(room="s", permissions=acme))
-    assert hub.rooms["r"].captioner.tenant == "acme"
+    assert hub.rooms["r"].captioner.builder.tenant == "acme"
     for n in range(60):
         hub.open(ConnectRequest(room="r", permissions=Permissions(tenant=f"t{n:02}")))
     metrics = Metrics()

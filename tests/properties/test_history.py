@@ -62,5 +62,5 @@ def test_a_restored_room_has_the_utterances_and_captions_of_the_one_before(tape:
             if caption.state is CaptionState.FINAL:
                 assert (made.stable, made.by) == (caption.stable, caption.by)
     assert room.log.seq == world.room.log.seq
-    brief, before = room.captioner.translation_context, world.room.captioner.translation_context
+    brief, before = room.translation_context, world.room.translation_context
     assert (brief.version, brief.terms("a", "de")) == (before.version, before.terms("a", "de"))

@@ -168,4 +168,4 @@ def test_the_bytes_waiting_are_those_of_the_frames_and_never_over_the_bound(
             for slot, (_, delta, _, _) in outbox._queue.items()
             if delta is not None
         }
-        assert {(slot, *key) for key, slot in outbox._slots.items()} <= waiting
+        assert {(slot, *key) for key, slot in outbox._replaceable.items()} <= waiting

@@ -1,7 +1,7 @@
 """The captions of a room in the making: jobs for the engine, and what the engine returns.
 
-Owns: which caption waits for which job, and what each job is told. Must not know: members, frames,
-the log. How captions end is decided by `gateway.core.captions.outcomes`.
+Owns: which caption waits for which job. Must not know: members, frames, the log, what a job is told
+(`gateway.core.captions.job_builder`), how captions end (`gateway.core.captions.outcomes`).
 
 For each utterance and language there is one job at most. While it runs, newer text waits, and of
 that only the newest. A job is stopped early if its source was changed, has ended, or is not wanted
@@ -11,21 +11,17 @@ any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
 
 from msgspec.structs import replace
 
 from gateway.core.base.faults import no_source, other_language
 from gateway.core.base.model import Model
-from gateway.core.base.translation_context import TranslationContext
 from gateway.core.base.validation import printable
+from gateway.core.captions.job_builder import JobBuilder
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.members.member import Reply
 from gateway.core.members.subscribers import Subscribers
 from gateway.core.scheduling.scheduler import JobStage, Scheduler
-from gateway.core.streaming.length_ratios import LengthRatios
-from gateway.core.streaming.stability import StabilityRules
-from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Chunk, Job, Priority
@@ -95,38 +91,23 @@ class CaptionSink:
 
 
 class Captioner:
-    """The jobs of one room.
-
-    :param name: the name of the room
-    :param rules: what of a partial translation stays, see `gateway.core.streaming.stability`
-    """
+    """The jobs of one room."""
 
     def __init__(
         self,
-        name: str,
-        *,
         model: Model,
         scheduler: Scheduler,
-        context: TranslationContext,
-        rules: StabilityRules,
-        utterances: Utterances,
+        builder: JobBuilder,
         subscribers: Subscribers,
         outcomes: CaptionOutcomes,
     ) -> None:
-        self.translation_context = context
-        self.tenant = ""
-        """Tenant whose share of the engine the jobs use."""
+        self.builder = builder
         self.jobs: dict[str, CaptionSink] = {}
-        self._name = name
         self._model = model
         self._scheduler = scheduler
-        self._rules = rules
-        self.length_ratios = LengthRatios(rules)
-        """Lengths of translations, which rooms may share."""
         self.instead: Instead | None = None
         """Tells texts that are not in the language stated for them."""
         self._told: tuple[str, str, str | None] = ("", "", None)  # its last text, tag and answer
-        self._utterances = utterances
         self._outcomes = outcomes
         self._show = subscribers.show
 
@@ -190,7 +171,7 @@ class Captioner:
                 self._outcomes.revise(utterance, caption, utterance.text, "same", now)
             elif caption.by == "mt":  # readers keep the old translation until the new one is whole
                 other = self._other_language(utterance)
-                job = self._job(utterance, caption) if other is None else None
+                job = self.builder.job(utterance, caption) if other is None else None
                 if job is not None and self._admits(job):
                     self._submit(job, utterance, caption, now, revises=True)
 
@@ -278,11 +259,11 @@ class Captioner:
             caption.withdraw()
             self._resubmit(utterance, caption, now)
         else:
-            terms = self.translation_context.glossary.find(utterance.text, caption.lang)
+            terms = self.builder.context.glossary.find(utterance.text, caption.lang)
             if missed(terms, caption.text):
                 caption.flags += (MISSED,)
             job = sink.job
-            self.length_ratios.learn(job.source, job.target, job.text, caption.text)
+            self.builder.length_ratios.learn(job.source, job.target, job.text, caption.text)
             self._outcomes.finish(utterance, caption, caption.text, "mt", now)
         self._outcomes.settle(utterance, now)
 
@@ -316,7 +297,7 @@ class Captioner:
 
     def _add(self, utterance: Utterance, lang: str) -> Caption:
         caption = utterance.captions[lang] = Caption(
-            utterance.id, lang, self._rules, utterance.statement.speaker
+            utterance.id, lang, self.builder.rules, utterance.statement.speaker
         )
         return caption
 
@@ -350,7 +331,7 @@ class Captioner:
                 self._update(utterance, caption)
                 return
             self.withdraw(caption)
-        job = self._job(utterance, caption)
+        job = self.builder.job(utterance, caption)
         if job is None:
             sources = self._model.sources
             unread = languages.match(utterance.lang, sources) is None
@@ -384,7 +365,7 @@ class Captioner:
         """
         assert caption.job_id is not None
         if self._scheduler.waits(caption.job_id):
-            job = self._job(utterance, caption)
+            job = self.builder.job(utterance, caption)
             if job is not None:
                 self._scheduler.update(replace(job, id=caption.job_id))
                 caption.update(utterance.rev, utterance.turn, needed=job.needed)
@@ -393,50 +374,13 @@ class Captioner:
         self, utterance: Utterance, caption: Caption, now: float, *, free: bool = False
     ) -> None:
         """Make a final translation again: continuing what was committed, or ``free``."""
-        job = self._job(utterance, caption)
+        job = self.builder.job(utterance, caption)
         assert job is not None, "what has been translated can be translated"
         if not free:
             prefix = caption.committed
             job = replace(job, prefix=prefix, draft=caption.last(prefix)[1])
         caption.requeue(job.id, base=job.prefix)
         self._submit(job, utterance, caption, now)
-
-    def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
-        """Return the job for a caption as it stands; None if the model lacks the languages."""
-        pair = _pair(self._model, utterance.lang, caption.lang)
-        if pair is None:
-            return None
-        source, target, steps = pair
-        growing = not utterance.final
-        prefix = caption.committed if growing else ""
-        ids, draft = caption.last(prefix)
-        needed = 0
-        if growing:
-            needed = self.length_ratios.needed(source, target, utterance.text, prefix)
-        # The context of the first job stays, so that engines can reuse its prompt.
-        if caption.context is None:
-            caption.context = self._utterances.translated_before(utterance, caption.lang)
-        return Job(
-            id=self._scheduler.new_id(self._name),
-            room=self._name,
-            tenant=self.tenant,
-            utterance=utterance.id,
-            steps=steps,
-            text=utterance.text,
-            source=source,
-            target=target,
-            partial=growing,
-            prefix=prefix,
-            prefix_ids=ids,
-            draft=draft,
-            draft_bias=self._rules.bias if growing else 0.0,
-            needed=needed,
-            topic=self.translation_context.topic,
-            context=caption.context,
-            glossary=self.translation_context.terms(utterance.text, target),
-            style=self.translation_context.style,
-            priority=Priority.PARTIAL if growing else Priority.FINAL,
-        )
 
     def _admits(self, job: Job) -> bool:
         """Tell whether the queue has a place for a job."""
@@ -451,7 +395,7 @@ class Captioner:
 
     def _abort(self, job_id: str) -> JobStage:
         stage = self._scheduler.abort(job_id)
-        assert stage is not None, f"job {job_id} of {self._name} is not scheduled"
+        assert stage is not None, f"job {job_id} is not scheduled"
         self._close(job_id)
         return stage
 
@@ -477,16 +421,3 @@ class Captioner:
             text, lang = utterance.text, utterance.lang
             self._told = (text, lang, self.instead(text, lang) if self.instead else None)
         return self._told[2]
-
-
-@lru_cache(maxsize=1_024)  # of the few models that a process has at a time; every job asks
-def _pair(model: Model, spoken: str, read: str) -> tuple[str, str, int] | None:
-    """Return the model's tags for two languages, and the number of steps of a translation.
-
-    Returns None if the model lacks them.
-    """
-    source = languages.match(spoken, model.sources)
-    target = languages.match(read, model.targets)
-    if source is None or target is None or not model.supports(source, target):
-        return None
-    return source, target, 2 if model.pivots(source, target) else 1

@@ -87,7 +87,7 @@ class Ingest:
         pairs = [(lang, tag) for tag in wanted if tag != lang and not languages.same(tag, lang)]
         jobs = len(pairs) - len(queued)
         if speech is None:
-            tenant = self._captioner.tenant
+            tenant = self._captioner.builder.tenant
             # A text that nobody reads takes no job, so it is never refused.
             wait = self._scheduler.admit(self._name, tenant, jobs, now, pairs) if jobs else 0
             if wait:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from gateway.core.delivery.fanout import FanoutGroup, WriteFrame
+from gateway.core.delivery.direct_writer import DirectWriter
 from gateway.core.delivery.waiting_frames import DeliveryCounters, ShedStage, merge, weight
 from gateway.errors import CloseCode
 from gateway.limits import Limits, memory
@@ -56,38 +56,28 @@ Waiting = tuple[bytes | None, Delta | None, int, float]
 memory in bytes; the time at which it was queued."""
 
 
-class Outbox:
+class Outbox(DirectWriter):
     """A queue of encoded frames that never blocks the writer of events.
 
     ``wake``    called when there is something to do after there was nothing
-    ``post``    if set, writes a frame with its head at once when nothing waits before it; it is to
-                be set to None when the socket has no room any more
     ``refill``  if set, called when everything has been taken
     """
 
     __slots__ = (
-        "_groups",
         "_dropped",
-        "_frames",
-        "_held",
         "_hole_bytes",
         "_holes",
         "_limits",
         "_next",
         "_now",
-        "_offer",
-        "_post",
         "_queue",
-        "_sent",
-        "_shared",
         "_since",
-        "_slots",
+        "_replaceable",
         "_stage",
         "_counters",
         "_lag_sent_at",
         "bytes",
         "closing",
-        "codec",
         "merged",
         "reason",
         "refill",
@@ -97,11 +87,11 @@ class Outbox:
     def __init__(
         self, codec: Codec, limits: Limits, counters: DeliveryCounters | None = None
     ) -> None:
-        self.codec = codec
+        super().__init__(codec)
         self._limits = limits
         self._counters = counters if counters is not None else DeliveryCounters()
         self._queue: dict[int, Waiting] = {}
-        self._slots: dict[tuple[str, str], int] = {}  # of frames that a newer one replaces
+        self._replaceable: dict[tuple[str, str], int] = {}  # of frames that a newer one replaces
         self._holes: set[tuple[str, str]] | frozenset[tuple[str, str]] = _NOTHING
         self._hole_bytes = 0
         self._next = 0
@@ -110,14 +100,6 @@ class Outbox:
         self._stage = ShedStage.ALL
         self._dropped = 0
         self._lag_sent_at = -LAG_S
-        self._offer: WriteFrame | None = None
-        self._post: WriteFrame | None = None
-        """`post` while a frame may bypass the queue. It changes a few times in the life of an
-        outbox, and is read with every delta."""
-        self._groups: tuple[FanoutGroup, ...] = ()
-        self._shared: WriteFrame | None = None  # the writer that the groups use
-        self._held = False
-        self._frames = self._sent = 0
         self.bytes = 0
         self.merged = 0
         self.closing: CloseCode | None = None
@@ -131,49 +113,6 @@ class Outbox:
     def __repr__(self) -> str:
         state = "open" if self.closing is None else f"closing {self.closing:d}"
         return f"<Outbox {state}, {len(self._queue)} frames, {self.bytes} bytes>"
-
-    @property
-    def frames(self) -> int:
-        """Frames that were taken or written so far."""
-        return self._frames + (
-            sum(one.frames for one in self._groups) if self._shared is not None else 0
-        )
-
-    @property
-    def sent(self) -> int:
-        """Bytes of these frames, without their heads."""
-        return self._sent + (
-            sum(one.sent for one in self._groups) if self._shared is not None else 0
-        )
-
-    @property
-    def post(self) -> WriteFrame | None:
-        """Writer of the socket while it has room; see the class."""
-        return self._offer
-
-    @post.setter
-    def post(self, post: WriteFrame | None) -> None:
-        self._offer = post
-        self._update_writer()
-
-    def hold(self, held: bool) -> None:
-        """Send no deltas of the groups while the member is behind (``held``)."""
-        self._held = held
-        self._update_writer()
-
-    def enter(self, group: FanoutGroup) -> None:
-        """Join a group of sockets that are sent the same deltas."""
-        self._groups += (group,)
-        self._join(group)
-
-    def leave(self, group: FanoutGroup) -> None:
-        """Leave a group."""
-        # What the group has sent is counted by the group, until the outbox leaves it.
-        if self._shared is not None:
-            self._frames += group.frames
-            self._sent += group.sent
-        group.leave(self)
-        self._groups = tuple(one for one in self._groups if one is not group)
 
     def push(self, envelope: Envelope, now: float) -> None:
         """Send an event, or queue it. After `close` nothing more is accepted."""
@@ -200,11 +139,11 @@ class Outbox:
             self._queue_delta(message, wire)
         elif isinstance(message, _STATES):
             key = ("", type(message).__name__)
-            if key in self._slots:
+            if key in self._replaceable:
                 self._withdraw(key)
             self._put(wire, None, key)
         else:
-            if (self._slots or self._holes) and isinstance(message, _ENDS):
+            if (self._replaceable or self._holes) and isinstance(message, _ENDS):
                 self._end_merging(message)
             if self._since is None:
                 self._since = now
@@ -220,14 +159,14 @@ class Outbox:
         elif idle and self._queue:  # a writer is awake while frames wait
             self.wake()
 
+    @property
+    def _waits(self) -> bool:
+        waits = self._queue or self._holes or self._dropped or self.closing is not None
+        return bool(waits)
+
     def send(self, message: ServerMessage, now: float) -> None:
         """Send or queue a message for this socket alone."""
         self.push(Envelope(message), now)
-
-    def _queue_shared(self, envelope: Envelope, now: float) -> None:
-        """Queue a delta of a group, unless the member is behind."""
-        if not self._held:
-            self.push(envelope, now)
 
     def fits(self, envelopes: Iterable[Envelope]) -> bool:
         """Tell whether events can be queued with half of the bound left for later ones."""
@@ -296,35 +235,11 @@ class Outbox:
     def discard(self) -> None:
         """Forget the frames that wait: they were taken, or nobody will read them."""
         self._queue.clear()
-        self._slots.clear()
+        self._replaceable.clear()
         self._since = None
         self._stage = ShedStage.ALL
         self.bytes = 0
         self._update_writer()
-
-    def _update_writer(self) -> None:
-        """Decide whether frames may bypass the queue.
-
-        They may not while frames wait, a caption has a hole or a `lag` is due. Between two calls of
-        this method the queue never fills while frames may bypass it.
-        """
-        waits = self._queue or self._holes or self._dropped or self.closing is not None
-        self._post = None if waits else self._offer
-        shared = None if self._held else self._post
-        if shared == self._shared:  # most calls change nothing, and groups are many
-            return
-        if self._shared is not None:
-            self._frames, self._sent = self.frames, self.sent
-        self._shared = shared
-        for group in self._groups:
-            self._join(group)
-
-    def _join(self, group: FanoutGroup) -> None:
-        """Tell a group how to write, and do not count its earlier writes."""
-        group.set_writer(self, self._shared, self._queue_shared)
-        if self._shared is not None:
-            self._frames -= group.frames
-            self._sent -= group.sent
 
     def _queue_delta(self, delta: Delta, wire: bytes | None) -> None:
         key = (delta.id, delta.lang)
@@ -335,7 +250,7 @@ class Outbox:
         self._fill_hole(key)
         if self._stage is ShedStage.STABLE and delta.draft:
             delta, wire = self._drop_draft(delta), None
-        if key in self._slots:
+        if key in self._replaceable:
             older = self._withdraw(key)
             assert older is not None, "deltas and states have keys of their own"
             delta, wire = merge(older, delta), None
@@ -346,14 +261,14 @@ class Outbox:
         self, wire: bytes | None, delta: Delta | None, key: tuple[str, str] | None = None
     ) -> None:
         if key is not None:
-            self._slots[key] = self._next
+            self._replaceable[key] = self._next
         size = weight(wire, delta)
         self._queue[self._next] = (wire, delta, size, self._now)
         self._next += 1
         self.bytes += size
 
     def _withdraw(self, key: tuple[str, str]) -> Delta | None:
-        _, delta, size, _ = self._queue.pop(self._slots.pop(key))
+        _, delta, size, _ = self._queue.pop(self._replaceable.pop(key))
         self.bytes -= size
         return delta
 
@@ -392,15 +307,15 @@ class Outbox:
         elif not isinstance(event, Retracted) and event.lang is not None:
             langs = {event.lang}
         void = not isinstance(event, Snapshot) and self.bytes > LATE_BYTES
-        for key in [key for key in self._slots if key[0] == event.id]:
+        for key in [key for key in self._replaceable if key[0] == event.id]:
             if isinstance(event, Snapshot):  # what came before it is still true
-                del self._slots[key]
+                del self._replaceable[key]
             elif langs is None or key[1] in langs:
                 if void:
                     self._withdraw(key)
                     self._count_merge()
                 else:
-                    del self._slots[key]
+                    del self._replaceable[key]
         for key in [key for key in self._holes if key[0] == event.id]:
             if langs is None or key[1] in langs:
                 self._fill_hole(key)
@@ -410,7 +325,7 @@ class Outbox:
         limit = self._limits.outbox_bytes
         if self._stage is ShedStage.ALL and self.bytes > limit // 4:
             self._stage = ShedStage.STABLE
-            for slot in self._slots.values():
+            for slot in self._replaceable.values():
                 _, delta, size, at = self._queue[slot]
                 if delta is not None and delta.draft:
                     delta = self._drop_draft(delta)
@@ -420,7 +335,7 @@ class Outbox:
                     self._queue[slot] = (None, delta, size, at)
         if self._stage is not ShedStage.DURABLE and self.bytes > limit // 2:
             self._stage = ShedStage.DURABLE
-            for key in [key for key, slot in self._slots.items() if self._queue[slot][1]]:
+            for key in [key for key, slot in self._replaceable.items() if self._queue[slot][1]]:
                 self._withdraw(key)
                 self._drop(key)
 
@@ -450,8 +365,8 @@ class Outbox:
         while taken:
             last = next(slots)
             taken -= self._queue.pop(last)[2]
-        self._slots = {key: slot for key, slot in self._slots.items() if slot > last}
-        states = set(self._slots.values())
+        self._replaceable = {key: slot for key, slot in self._replaceable.items() if slot > last}
+        states = set(self._replaceable.values())
         self._since = next(
             (
                 at

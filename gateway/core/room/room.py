@@ -8,7 +8,7 @@ The parts of a room form a graph without cycles; each calls only those below it:
 
     Room, Ingest                what members do and say
     WantedLanguages, Snapshots  what readers are shown, and who makes it necessary
-    Captioner                   which caption waits for which job
+    Captioner, JobBuilder       which caption waits for which job, and what it is told
     CaptionOutcomes             how captions end
     Publisher, Attendance       durable events; who is present or away
     Subscribers, Utterances     who reads what; what was said, by id
@@ -25,6 +25,7 @@ from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.captions.captioner import Captioner
 from gateway.core.captions.ingest import Ingest
+from gateway.core.captions.job_builder import JobBuilder
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.history.event_log import EventLog
 from gateway.core.history.publisher import Publisher
@@ -87,16 +88,15 @@ class Room(AbstractRoom):
         self.attendance = Attendance(self.subscribers.members, self.utterances)
         self._publisher = Publisher(log, self.subscribers, observe)
         self._outcomes = CaptionOutcomes(self._publisher, self.subscribers, self.attendance)
-        self.captioner = Captioner(
+        builder = JobBuilder(
             name,
             model=model,
             scheduler=scheduler,
             context=self.translation_context,
             rules=options.stability,
             utterances=self.utterances,
-            subscribers=self.subscribers,
-            outcomes=self._outcomes,
         )
+        self.captioner = Captioner(model, scheduler, builder, self.subscribers, self._outcomes)
         self._timer = RoomTimer(set_timer)
         self._presence = PresenceAnnouncer(self.subscribers, self._timer, limits.presence_s)
         self._ingest = Ingest(
@@ -224,8 +224,8 @@ class Room(AbstractRoom):
     def use_tenant(self, tenant: str) -> str:
         """Use a tenant's share of the engine, unless somebody is in the room; return which."""
         if not self.attendance.everybody:  # else jobs of the earlier tenant may be waiting
-            self.captioner.tenant = tenant
-        return self.captioner.tenant
+            self.captioner.builder.tenant = tenant
+        return self.captioner.builder.tenant
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
         """Return the unfinished captions in ``tags``, for a member that has caught up."""

@@ -18,7 +18,7 @@ from gateway.core.session.audio_format import chosen
 from gateway.core.session.audio_stream import AudioStream, SpeechService
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits, TokenBucket
-from gateway.protocol.audio import Audio
+from gateway.protocol.audio import NONE, Audio
 from gateway.text import languages
 
 if TYPE_CHECKING:
@@ -57,50 +57,32 @@ class SocketAudio:
         """True if nothing more will be heard."""
         return not self._streams()
 
-    def begin(self, message: Audio, tags: str, now: float) -> None:
-        """Begin a stream, and let the one before come to its end.
+    def change(self, message: Audio, now: float) -> None:
+        """Begin a stream, or end the one that there is and answer when all of it was heard.
 
-        Raises `ClientFault` (``audio_unavailable``, ``audio_unsupported``, ``lang_unsupported``,
-        ``engine_unavailable``); then frames are dropped until the next call.
-
-        :param tags: languages of the speaker, normalised, or `AUTO`
+        Raises `ClientFault` (``audio_off`` if there is none to end).
         """
-        # The audio before is ended even if this request fails: its format may not be right any
-        # more.
-        self._finish()
-        self._dropping = None
-        if self._service is None:
-            raise ClientFault(
-                ErrorCode.AUDIO_UNAVAILABLE,
-                "This gateway does not recognise speech.",
-                "Send text with `say`, or start the gateway with --recogniser.",
-            )
-        info = self._service.info()
-        format = chosen(message, info.codecs, info.rates)
-        langs = info.languages if tags == AUTO else tuple(tags.split(","))
-        if info.languages:
-            found = {lang: languages.match(lang, info.languages) for lang in langs}
-            strange = [lang for lang, match in found.items() if match is None]
-            if strange:
-                raise unsupported(strange, info.languages)
-            langs = tuple(match for match in found.values() if match is not None)
-        # Opened last, because a stream takes a place in the recogniser.
-        stream = AudioStream(self._service, self._session, format, langs, tags=tags, t0=message.t0)
-        self._stream = stream
-        self._session.outbox.send(stream.state(message.ref), now)
+        if message.codec != NONE:
+            spoken = self._session.spoken
+            tags = spoken.stated if message.from_ is None else message.from_
+            # A recogniser needs no detector of text for `auto`.
+            self._begin(message, tags if tags == AUTO else spoken.normalised(tags), now)
+        elif self._stream is None:
+            raise ClientFault(ErrorCode.AUDIO_OFF, "There is no audio to end.")
+        else:
+            self.finish(message.ref)
 
-    def end(self, ref: str | None) -> None:
-        """End the audio. The client is answered when all of it was heard.
+    def finish(self, *answers: str | None) -> None:
+        """End the audio, if there is any, and let the rest of it be heard.
 
-        Raises `ClientFault` (``audio_off``) if there is none.
+        :param answers: ``ref`` of the request that is answered then
         """
         if self._stream is None:
-            raise ClientFault(ErrorCode.AUDIO_OFF, "There is no audio to end.")
-        self._finish(ref)
-
-    def finish(self) -> None:
-        """End the audio, if there is any, because the socket will be closed."""
-        self._finish()
+            return
+        if self._ending is not None:  # a client that changes the format all the time
+            answers = (*self._ending.give_up(), *answers)
+        self._ending, self._stream = self._stream, None
+        self._ending.end(answers)
 
     def delay(self, now: float) -> float:
         """Return the seconds until more is to be read from a client that keeps no pace; 0: none.
@@ -147,17 +129,37 @@ class SocketAudio:
         streams = (self._ending, self._stream)
         return [stream for stream in streams if stream is not None and not stream.over]
 
-    def _finish(self, *answers: str | None) -> None:
-        """Let the rest of the stream be heard.
+    def _begin(self, message: Audio, tags: str, now: float) -> None:
+        """Begin a stream, and let the one before come to its end.
 
-        :param answers: ``ref`` of the request that is answered then
+        Raises `ClientFault` (``audio_unavailable``, ``audio_unsupported``, ``lang_unsupported``,
+        ``engine_unavailable``); then frames are dropped until the next call.
+
+        :param tags: languages of the speaker, normalised, or `AUTO`
         """
-        if self._stream is None:
-            return
-        if self._ending is not None:  # a client that changes the format all the time
-            answers = (*self._ending.give_up(), *answers)
-        self._ending, self._stream = self._stream, None
-        self._ending.end(answers)
+        # The audio before is ended even if this request fails: its format may not be right any
+        # more.
+        self.finish()
+        self._dropping = None
+        if self._service is None:
+            raise ClientFault(
+                ErrorCode.AUDIO_UNAVAILABLE,
+                "This gateway does not recognise speech.",
+                "Send text with `say`, or start the gateway with --recogniser.",
+            )
+        info = self._service.info()
+        format = chosen(message, info.codecs, info.rates)
+        langs = info.languages if tags == AUTO else tuple(tags.split(","))
+        if info.languages:
+            found = {lang: languages.match(lang, info.languages) for lang in langs}
+            strange = [lang for lang, match in found.items() if match is None]
+            if strange:
+                raise unsupported(strange, info.languages)
+            langs = tuple(match for match in found.values() if match is not None)
+        # Opened last, because a stream takes a place in the recogniser.
+        stream = AudioStream(self._service, self._session, format, langs, tags=tags, t0=message.t0)
+        self._stream = stream
+        self._session.outbox.send(stream.state(message.ref), now)
 
     def _accept(self, frame: bytes, now: float) -> None:
         """Pass a frame on. Raises `ClientFault`."""

@@ -10,7 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.base.validation import AUTO, clean
-from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
+from gateway.core.recognition.spoken_utterance import Decisions, Heard
 from gateway.core.session.audio_format import AudioFormat
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Recognised, RecognitionJob
@@ -115,7 +116,7 @@ class AudioStream:
         self.room, self.tenant = session.room.name, session.permissions.tenant
         self._session = session
         self._worker = service.open(self)
-        self._speech = SpeechStream(self._worker.id, langs, room=self.room, tenant=self.tenant)
+        self._speech = SpeechRecognition(self._worker.id, langs, room=self.room, tenant=self.tenant)
         self._received = 0.0  # seconds of audio that were accepted
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
         self._offsets = deque([(0.0, t0)])  # from which second of audio on which clock
@@ -228,7 +229,7 @@ class AudioStream:
         """Take decoded audio.
 
         :param pcm: samples as in `RecognitionJob.audio`
-        :param voice: probability of voice in each of its frames, see `SpeechStream.feed`
+        :param voice: probability of voice in each of its frames, see `SpeechRecognition.feed`
         """
         if not self.over:
             # At every call, since the settings of the room may have changed.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from gateway.auth.permissions import Permissions, Role
 from gateway.core.base import validation
 from gateway.core.base.faults import closing, error
 from gateway.core.base.transitions import next_state
-from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import Member
@@ -35,25 +34,10 @@ from gateway.core.session.spoken_language import SpokenLanguage
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
+from gateway.protocol import messages
 from gateway.protocol.audio import NONE, Audio, AudioChunk
 from gateway.protocol.codec import Codec, decode, reference
 from gateway.protocol.help import HELP
-from gateway.protocol.messages import (
-    AskHelp,
-    AskStats,
-    Auth,
-    Bye,
-    Cancel,
-    ClientMessage,
-    Edit,
-    Get,
-    Resumed,
-    Retract,
-    Say,
-    Set,
-    Sync,
-    Want,
-)
 from gateway.protocol.notices import Authenticated, Help, Stats, Tick
 from gateway.text import languages
 
@@ -64,18 +48,35 @@ WEIGHT = 4_096
 a context is that long, and to accept one costs as much as that many utterances."""
 
 
-NO_LANGUAGE = (
-    "This socket reads no language yet: connect with ?to=de,fr "
-    'or send {"type":"want","langs":["de","fr"]}.'
-)
-"""Hint in the ``welcome`` of a socket that reads nothing."""
-
-
 class Session:
     """A member of one room, driven by the frames of one socket.
 
     :param lang: tag of the language that the member speaks, several with commas, or `AUTO`
     """
+
+    __slots__ = (
+        "_bad",
+        "_bucket",
+        "_bye",
+        "_context",
+        "_opened",
+        "_released",
+        "account",
+        "attempt",
+        "audio",
+        "errors",
+        "frames_in",
+        "id",
+        "member",
+        "outbox",
+        "permissions",
+        "reader",
+        "renew",
+        "room",
+        "sayings",
+        "spoken",
+        "state",
+    )
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Session:
         self._context = context
         self._bucket = TokenBucket(context.limits.rate, context.limits.burst, now)
         self._bad = 0  # unreadable frames in a row
-        self._bye: Bye | None = None
+        self._bye: messages.Bye | None = None
         self.audio: SocketAudio | None = None  # once the client has asked for it
         self._released = False
         self._opened = now
@@ -124,29 +125,21 @@ class Session:
         *,
         since: StreamPosition | None = None,
         token: str | None = None,
-    ) -> Resumed | None:
+    ) -> messages.Resumed | None:
         """Join the room and send ``welcome``; unknown languages are named in an ``error``.
 
         :param since: how far the client has come; it is sent what came after that
         :param token: with which another socket can continue this session
         """
         try:
-            known, refused = self._readable(langs)
+            known, refused = self._context.readable(langs, self.permissions)
         except ClientFault as fault:
             known, refused = (), fault.with_traceback(None)  # it refers to this frame
         # Before the log is read, so that no event falls between the two.
         self.room.join(self.member, now)
         seq, resumed, recent = self.reader.start(known, since)
-        may_change = self.member.role is not Role.VIEW
-        settings = self.room.translation_context.settings() if may_change else None
         welcome = self._context.welcome(
-            self.id,
-            self.room,
-            seq,
-            token=token,
-            settings=settings,
-            resumed=resumed,
-            hint=None if langs else NO_LANGUAGE,
+            self.member, self.room, seq, token=token, resumed=resumed, reads=bool(langs)
         )
         self.outbox.send(welcome, now)
         if self.room.degraded is not None:
@@ -154,7 +147,7 @@ class Session:
         for envelope in recent:
             self.outbox.push(envelope, now)
         if known:
-            self.room.want(self.member, Want(langs=known), now)
+            self.room.want(self.member, messages.Want(langs=known), now)
         self.member.welcomed = True
         self.reader.advance(now)
         # It follows the events, so that the client first has all that it may read.
@@ -259,7 +252,7 @@ class Session:
         except ClientFault as fault:
             self.report(fault, now, ref=message.ref, id=getattr(message, "id", None))
 
-    def perform(self, message: ClientMessage, now: float) -> None:
+    def perform(self, message: messages.ClientMessage, now: float) -> None:
         """Carry out a message, at any rate. Raises `ClientFault`."""
         _ACTIONS[type(message)](self, message, now)
 
@@ -272,21 +265,21 @@ class Session:
         """True while audio of this socket is not recognised to its end."""
         return self.audio is not None and not self.audio.idle
 
-    def _leave(self, bye: Bye, now: float) -> None:
+    def _leave(self, bye: messages.Bye, now: float) -> None:
         # The first one is answered, with its `ref`.
         self._bye = self._bye or bye
         if self.audio is not None:
             self.audio.finish()
-        self._leave_if_heard(now)
+        self.audio_ended(now)
 
-    def _leave_if_heard(self, now: float) -> None:
-        # What was said before `bye` is still recognised; `audio_ended` calls again.
-        if not self.hearing:
+    def audio_ended(self, now: float) -> None:
+        """Go on with `bye` once everything that was said before it is recognised."""
+        if self._bye is not None and not self.hearing:
             self._move(SessionEvent.BYE)
             self.room.finish_speaking(self.member, now)
             self.ended(now)
 
-    def say(self, message: Say, now: float, *, heard: bool = False) -> None:
+    def say(self, message: messages.Say, now: float, *, heard: bool = False) -> None:
         """Say a text. Raises `ClientFault`.
 
         :param heard: whether it was heard in the audio of this socket
@@ -302,7 +295,7 @@ class Session:
         self.room.say(self.member, replace(message, speaker=speaker, lang=lang), now)
         self.sayings += 1
 
-    def _cancel(self, message: Cancel, now: float) -> None:
+    def _cancel(self, message: messages.Cancel, now: float) -> None:
         langs = message.langs
         if langs is not None:
             # Unknown tags too, because a client may clean up blindly.
@@ -312,27 +305,27 @@ class Session:
             self.audio.cancel(message.id)
         self.room.cancel(self.member, replace(message, langs=langs), now)
 
-    def _edit(self, message: Edit, now: float) -> None:
+    def _edit(self, message: messages.Edit, now: float) -> None:
         self._check_change("edit")
         lang = languages.normalise(message.lang)
         message = validation.cleaned(message, self._context.limits.text)
         self.room.edit(self.member, replace(message, lang=lang), now)
 
-    def _retract(self, message: Retract, now: float) -> None:
+    def _retract(self, message: messages.Retract, now: float) -> None:
         self._check_change("retract")
         self.room.retract(self.member, message, now)
 
-    def _get(self, message: Get, now: float) -> None:
+    def _get(self, message: messages.Get, now: float) -> None:
         self.room.get(self.member, message, now, self.permissions.langs)
 
-    def _sync(self, message: Sync, now: float) -> None:
+    def _sync(self, message: messages.Sync, now: float) -> None:
         # A client that asks for the whole log again and again reaches its rate.
         self._bucket.spend(self.reader.sync(message, now))
 
-    def _ask_stats(self, message: AskStats, now: float) -> None:
+    def _ask_stats(self, message: messages.AskStats, now: float) -> None:
         self.outbox.send(self.stats(now, message.ref), now)
 
-    def _ask_help(self, message: AskHelp, now: float) -> None:
+    def _ask_help(self, message: messages.AskHelp, now: float) -> None:
         self.outbox.send(Help(types=HELP, ref=message.ref), now)
 
     def _listen(self, message: Audio | AudioChunk, now: float) -> None:
@@ -343,37 +336,22 @@ class Session:
         if isinstance(message, AudioChunk):
             self._bucket.spend(-1 - len(message.data) // WEIGHT)  # audio has limits of its own
             self.audio.receive(message.data, now)
-        elif message.codec == NONE:
-            self.audio.end(message.ref)
-        elif self._leaving:
+        elif self._leaving and message.codec != NONE:
             raise closing()
         else:
-            tags = self.spoken.stated if message.from_ is None else message.from_
-            # A recogniser needs no detector of text for `auto`.
-            self.audio.begin(message, tags if tags == AUTO else self.spoken.normalised(tags), now)
+            self.audio.change(message, now)
 
-    def audio_ended(self, now: float) -> None:
-        """Go on with `bye`, since everything was heard."""
-        if self._bye is not None:
-            self._leave_if_heard(now)
-
-    def _want(self, want: Want, now: float) -> None:
+    def _want(self, want: messages.Want, now: float) -> None:
         self._check_change()
-        langs, fault = self._readable(want.langs)
+        langs, fault = self._context.readable(want.langs, self.permissions)
         # A request whose languages are all unknown leaves the present ones as they are.
         if fault is None or langs:
             self.room.want(self.member, replace(want, langs=langs), now)
         if fault is not None:
-            try:
-                raise fault
-            finally:
-                del fault  # it refers to this frame
+            self.report(fault, now, ref=want.ref)
 
-    def _authenticate(self, auth: Auth, now: float) -> None:
-        """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay.
-
-        Raises ``forbidden`` if the new ones do not allow what the socket does already.
-        """
+    def _authenticate(self, auth: messages.Auth, now: float) -> None:
+        """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay."""
         if self.renew is not None:  # else the gateway needs no keys
             permissions = self.renew(auth.token)
             # Usage is counted for the tenant that the socket was opened with.
@@ -392,15 +370,7 @@ class Session:
         permissions.check_room(self.room.name)
         permissions.check_languages(self.member.langs)
 
-    def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
-        """Return the tags that can be read here, normalised, and the fault of the others.
-
-        Raises `ClientFault` (``too_many_targets``).
-        """
-        context = self._context
-        return validation.readable(tags, context.model, context.limits.targets, self.permissions)
-
-    def _set(self, change: Set, now: float) -> None:
+    def _set(self, change: messages.Set, now: float) -> None:
         self._check_change("set")
         if change.from_ is not None:
             self.spoken.stated = self.spoken.normalised(change.from_)
@@ -457,20 +427,20 @@ class Session:
             self.state = state
 
 
-_ACTIONS: dict[type[ClientMessage], Callable[[Session, Any, float], None]] = {
-    Say: Session.say,
+_ACTIONS: dict[type[messages.ClientMessage], Callable[[Session, Any, float], None]] = {
+    messages.Say: Session.say,
     Audio: Session._listen,
     AudioChunk: Session._listen,
-    Cancel: Session._cancel,
-    Want: Session._want,
-    Set: Session._set,
-    Edit: Session._edit,
-    Retract: Session._retract,
-    Get: Session._get,
-    Sync: Session._sync,
-    Auth: Session._authenticate,
-    AskStats: Session._ask_stats,
-    AskHelp: Session._ask_help,
-    Bye: Session._leave,
+    messages.Cancel: Session._cancel,
+    messages.Want: Session._want,
+    messages.Set: Session._set,
+    messages.Edit: Session._edit,
+    messages.Retract: Session._retract,
+    messages.Get: Session._get,
+    messages.Sync: Session._sync,
+    messages.Auth: Session._authenticate,
+    messages.AskStats: Session._ask_stats,
+    messages.AskHelp: Session._ask_help,
+    messages.Bye: Session._leave,
 }
 """Methods by the type of message; a message is matched here and nowhere else."""

@@ -74,7 +74,7 @@ class Authorities:
         else:
             now = self._host.now()
             authority.receive(message, now)
-            self._host.scheduler.expect(authority.captioner.tenant, now)
+            self._host.scheduler.expect(authority.captioner.builder.tenant, now)
             self._host.act()
 
     def lose_gateway(self, gateway: str) -> None:

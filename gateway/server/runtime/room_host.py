@@ -123,7 +123,7 @@ class RoomHost:
     def add(self, room: Room) -> Room:
         """Serve a room; tell it how long translations are, and how the service is."""
         self.rooms[room.name] = room
-        room.captioner.length_ratios = self._length_ratios
+        room.captioner.builder.length_ratios = self._length_ratios
         room.captioner.instead = self.text.detect and self.text.detect.instead
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())

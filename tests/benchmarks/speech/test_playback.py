@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from benchmarks.speech import material
 from benchmarks.speech.playback import Playback, play
 from benchmarks.speech.score import final_delays, percentile, word_delays, word_errors
-from gateway.core.recognition.stream import Heard, SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
+from gateway.core.recognition.spoken_utterance import Heard
 from gateway.engines.recognition.voice import VoiceDetector
 from gateway.engines.recognition.whisper import WhisperModel
 from gateway.job import Recognised, RecognitionJob, Word
@@ -28,8 +29,8 @@ def recognise(job: RecognitionJob) -> Recognised:
     return whisper().recognise(job, lambda: True)
 
 
-def stream() -> SpeechStream:
-    return SpeechStream("s", ("en",))
+def stream() -> SpeechRecognition:
+    return SpeechRecognition("s", ("en",))
 
 
 def test_growing_speech_is_recognised_about_as_well_as_a_recording() -> None:

@@ -7,6 +7,7 @@ import pytest
 from gateway.core.base.model import Model
 from gateway.core.base.translation_context import Pairs, TranslationContext
 from gateway.core.captions.captioner import MISSED, Captioner, CaptionSink
+from gateway.core.captions.job_builder import JobBuilder
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.history.event_log import EventLog
 from gateway.core.history.publisher import Publisher
@@ -66,16 +67,16 @@ class Desk:
         self.past = Past("desk", StreamingOptions(), LIMITS)
         attendance = Attendance(self.readers.members, self.past)
         publisher = Publisher(EventLog("epoch", LIMITS), self.readers, self.observe)
-        self.captioner = Captioner(
+        builder = JobBuilder(
             "desk",
             model=profile,
             scheduler=self.scheduler,
             context=TranslationContext(),
             rules=rules,
             utterances=self.past,
-            subscribers=self.readers,
-            outcomes=CaptionOutcomes(publisher, self.readers, attendance),
         )
+        outcomes = CaptionOutcomes(publisher, self.readers, attendance)
+        self.captioner = Captioner(profile, self.scheduler, builder, self.readers, outcomes)
         self.made: dict[str, str] = {}
         self.said: str | None = None
         self.lines: dict[str, CaptionSink | None] = {}
@@ -139,7 +140,7 @@ def test_a_job_has_the_languages_as_the_model_calls_them() -> None:
 
 def test_a_job_is_told_what_the_room_wants_its_translators_to_know() -> None:
     desk = Desk()
-    brief = desk.captioner.translation_context
+    brief = desk.captioner.builder.context
     brief.topic, brief.style, brief.glossary = "a stand-up", "formal", Glossary({"sprint": "S"})
     brief.add_speaker("Ada")
     desk.past.pairs = (("one", "eins"),)
@@ -150,8 +151,8 @@ def test_a_job_is_told_what_the_room_wants_its_translators_to_know() -> None:
 
 def test_a_job_is_told_only_the_terms_that_occur_in_its_text() -> None:
     desk = Desk()
-    desk.captioner.translation_context.glossary = Glossary({"sprint": "S"})
-    desk.captioner.translation_context.add_speaker("Ada")
+    desk.captioner.builder.context.glossary = Glossary({"sprint": "S"})
+    desk.captioner.builder.context.add_speaker("Ada")
     (job,) = desk.translate(utterance("hello"), "de")
     assert job.glossary == ()
 
@@ -211,7 +212,7 @@ def test_nothing_is_submitted_twice_for_the_same_text() -> None:
 
 def test_a_final_is_finished_with_its_flags_and_one_for_terms_that_are_missing() -> None:
     desk = Desk()
-    desk.captioner.translation_context.glossary = Glossary({"sprint": "Sprint", "other": "Anderes"})
+    desk.captioner.builder.context.glossary = Glossary({"sprint": "Sprint", "other": "Anderes"})
     said = utterance("the sprint ends")
     (job,) = desk.translate(said, "de")
     desk.end(job, "der Lauf endet", "numbers")
@@ -222,7 +223,7 @@ def test_a_final_is_finished_with_its_flags_and_one_for_terms_that_are_missing()
 def test_each_language_is_told_its_own_translation_of_a_term_and_checked_for_it() -> None:
     desk = Desk()
     terms = {"sprint": {"de": "Etappe", "fr": "itération"}}
-    desk.captioner.translation_context.glossary = Glossary(terms)
+    desk.captioner.builder.context.glossary = Glossary(terms)
     said = utterance("the sprint ends")
     for job in desk.translate(said, "de", "fr"):
         assert job.glossary == (("sprint", terms["sprint"][job.target]),)
@@ -233,8 +234,8 @@ def test_each_language_is_told_its_own_translation_of_a_term_and_checked_for_it(
 
 def test_a_final_that_has_its_terms_is_not_flagged() -> None:
     desk = Desk()
-    desk.captioner.translation_context.glossary = Glossary({"sprint": "Sprint"})
-    desk.captioner.translation_context.add_speaker("Ada")
+    desk.captioner.builder.context.glossary = Glossary({"sprint": "Sprint"})
+    desk.captioner.builder.context.add_speaker("Ada")
     said = utterance("the sprint of Ada ends")
     (job,) = desk.translate(said, "de")
     desk.end(job, "der Sprint endet")

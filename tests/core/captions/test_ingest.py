@@ -58,9 +58,9 @@ def test_a_part_cannot_be_said_under_its_own_id() -> None:
 def test_the_name_of_who_speaks_stays_in_the_translations_of_the_room() -> None:
     room, peer = meeting("de")
     peer.say("hello")
-    assert not room.room.captioner.translation_context.names
+    assert not room.room.translation_context.names
     peer.say("hello", speaker="Ada")
-    assert list(room.room.captioner.translation_context.names) == ["Ada"]
+    assert list(room.room.translation_context.names) == ["Ada"]
     peer.say("ask Ada")
     assert room.job("de", "ask Ada").glossary == (("Ada", "Ada"),)
 

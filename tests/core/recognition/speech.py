@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
+from gateway.core.recognition.spoken_utterance import Decisions, Heard
 from gateway.core.recognition.timing import FRAME_BYTES, FRAME_SECONDS, frames
 from gateway.job import Recognised, RecognitionJob, Word
 
@@ -27,7 +28,7 @@ def recognised(text: str, lang: str = "en", probability: float = 1.0) -> Recogni
 class Speaker:
     """A stream, with its requests and the recognised words."""
 
-    def __init__(self, stream: SpeechStream) -> None:
+    def __init__(self, stream: SpeechRecognition) -> None:
         self.stream = stream
         self.job: RecognitionJob | None = None
         self.jobs: list[RecognitionJob] = []
@@ -77,4 +78,4 @@ class Speaker:
 
 
 def speaker(*langs: str) -> Speaker:
-    return Speaker(SpeechStream("s", langs, room="r", tenant="t"))
+    return Speaker(SpeechRecognition("s", langs, room="r", tenant="t"))

@@ -149,7 +149,7 @@ def test_settings_are_those_of_the_last_version() -> None:
     peer.send("set", context="a review", style="")
     peer.say("we met", speaker="Ada")
     restored = again(room)
-    brief = restored.room.captioner.translation_context
+    brief = restored.room.translation_context
     assert (brief.version, brief.topic, brief.style) == (3, "a review", None)
     assert brief.terms("the Sprint of Ada and Bob", "de") == (
         ("sprint", "Sprint"),
@@ -289,7 +289,7 @@ def test_settings_that_a_later_change_does_not_name_stay() -> None:
     room, peer = meeting("de")
     peer.send("set", style="formal", context="a court", glossary={"a": "b"})
     peer.send("set", speaker="Ada")
-    context = again(room).room.captioner.translation_context
+    context = again(room).room.translation_context
     assert (context.style, context.topic, context.version) == ("formal", "a court", 2)
     assert context.terms("a", "de") == (("a", "b"),)
     assert list(context.names) == ["Ada"]

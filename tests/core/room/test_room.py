@@ -431,7 +431,7 @@ def test_a_member_that_says_no_more_cancels_its_own_growing_utterances_alone() -
 def test_the_name_in_a_change_of_settings_stays_in_translations() -> None:
     room = Meeting()
     room.enter("de").send("set", speaker="Ada")
-    assert list(room.room.captioner.translation_context.names) == ["Ada"]
+    assert list(room.room.translation_context.names) == ["Ada"]
 
 
 def test_every_answer_of_a_room_counts_from_when_it_was_sent_if_nobody_takes_it() -> None:

@@ -125,6 +125,6 @@ def test_everybody_is_told_and_so_is_who_comes_later_until_it_is_over() -> None:
 
 def test_jobs_are_the_tenants_whose_room_it_is() -> None:
     room, peer = overloaded()
-    room.room.captioner.tenant = "acme"
+    room.room.captioner.builder.tenant = "acme"
     peer.say("good morning")
-    assert (room.job("de").tenant, room.room.captioner.tenant) == ("acme", "acme")
+    assert (room.job("de").tenant, room.room.captioner.builder.tenant) == ("acme", "acme")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.auth.permissions import Permissions
-from gateway.core.recognition.stream import Decisions, Heard
+from gateway.core.recognition.spoken_utterance import Decisions, Heard
 from gateway.errors import ErrorCode
 from gateway.job import Recognised
 from gateway.protocol.audio import AudioState, HeardSpeech

@@ -395,7 +395,7 @@ def test_settings_are_told_as_they_were_understood() -> None:
 def test_a_set_that_is_refused_changes_nothing() -> None:
     peer = client()
     assert_error(peer.send("set", **{"from": "tlh"}, context="x"), ErrorCode.LANG_UNSUPPORTED)
-    assert (peer.session.spoken.stated, peer.meeting.room.captioner.translation_context.topic) == (
+    assert (peer.session.spoken.stated, peer.meeting.room.translation_context.topic) == (
         "en",
         "",
     )

@@ -200,7 +200,7 @@ async def test_a_room_keeps_its_tenant_during_the_grace_period() -> None:
     hub.leave(speaker, lost=True)
     hub.close(speaker)
     hub.open(ConnectRequest(room="r", targets=("de",), permissions=Permissions(tenant="b")))
-    assert hub.rooms["r"].captioner.tenant == "a"
+    assert hub.rooms["r"].captioner.builder.tenant == "a"
     back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
     hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
     assert back.errors == 0

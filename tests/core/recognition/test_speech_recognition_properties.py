@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.recognition.stream import SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.core.recognition.timing import FRAME_BYTES, FRAME_SECONDS, SpeechTiming
 from gateway.job import Recognised
 from tests.core.recognition.speech import Speaker, words
@@ -49,7 +49,7 @@ STEPS = st.lists(
 def test_whatever_happens_every_utterance_ends_once_in_bounded_memory(
     steps: list[tuple[object, ...]], langs: tuple[str, ...], last: Recognised | None
 ) -> None:
-    one = Speaker(SpeechStream("s", langs, timing=TIMING))
+    one = Speaker(SpeechRecognition("s", langs, timing=TIMING))
     for step in steps:
         act(one, step)
         check_bounds(one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.recognition.stream import SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming
 from gateway.job import Recognised
 from tests.core.recognition.speech import Speaker, recognised, speaker, words
@@ -356,7 +356,7 @@ def test_long_voice_without_words_is_left_behind() -> None:
 
 def test_a_very_long_utterance_may_end_with_all_of_its_words() -> None:
     timing = SpeechTiming(window=2.0, longest=4.0, utterance=2.0)
-    one = Speaker(SpeechStream("s", ("en",), timing=timing))
+    one = Speaker(SpeechRecognition("s", ("en",), timing=timing))
     one.say(4.2)
     one.answer("more more more more more more end.")
     assert one.texts == 2 * ["more more more more more more end."]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.recognition.endpointing import ONSET
-from gateway.core.recognition.stream import SpeechStream
+from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.core.recognition.timing import (
     FRAME_BYTES,
     FRAME_SECONDS,
@@ -23,7 +23,7 @@ BEFORE = seconds(frames(TIMING.before) - ONSET)
 
 
 def test_a_stream_of_an_unknown_speaker_names_nothing_in_its_jobs() -> None:
-    one = Speaker(SpeechStream("s"))
+    one = Speaker(SpeechRecognition("s"))
     one.say(1.0)
     job = one.jobs[0]
     assert (job.room, job.tenant, job.langs) == ("", "", ())
@@ -179,7 +179,7 @@ def test_short_speech_late_in_the_audio_is_short() -> None:
 
 
 def test_the_first_short_utterance_is_in_the_language_detected_if_any_may_be_spoken() -> None:
-    one = Speaker(SpeechStream("s"))
+    one = Speaker(SpeechRecognition("s"))
     one.say(0.4)
     one.hush(1.0)
     one.answer(recognised("bon", "fr", 0.6))
