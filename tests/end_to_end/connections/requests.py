@@ -49,7 +49,15 @@ answered("ticket", "/v1/tickets", "POST", "/v1/tickets", body={"room": "meeting"
 for path in (
     *("/v1/languages", "/healthz", "/readyz", "/readyz/rooms", "/metrics", "/languages"),
     *("/frontend/settings",),
-    *("/v2/languages", "/v2/usage", "/v1/models", "/", "/join.html", "/overlay.html"),
+    *(
+        "/openapi.json",
+        "/v2/languages",
+        "/v2/usage",
+        "/v1/models",
+        "/",
+        "/join.html",
+        "/overlay.html",
+    ),
 ):
     answered(path, path, "GET", path)
 answered("model", "/v1/models/{model}", "GET", "/v1/models/translate-de")
