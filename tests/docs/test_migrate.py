@@ -1,4 +1,4 @@
-"""The page on moving from another service says what the gateway does with each parameter."""
+"""Parameters of other services: the page about moving is compared with the gateway."""
 
 from __future__ import annotations
 
