@@ -1,6 +1,7 @@
-"""A SQLite file: opening and checking it, its schema, its transactions, advice for its errors.
+"""A SQLite file: opening and checking it, its schema, its transactions, its errors.
 
-Owns: the connection and its lock. Must not know: the content of the file.
+Owns: the connection and its lock, log lines about errors, and advice. Must not know: the content of
+the file.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import aiosqlite
 
 from gateway.storage.base import StoreFault
+
+log = logging.getLogger("gateway.sqlite")
 
 # At DEBUG aiosqlite logs every statement with its values, and texts of meetings are private.
 logging.getLogger("aiosqlite").setLevel(logging.INFO)
@@ -25,6 +28,8 @@ BUSY_S = 5.0
 pause."""
 CLOSE_S = 5.0
 """Seconds to wait for the thread of the connection if it hangs."""
+COMPLAIN_S = 60.0
+"""Seconds between two log lines about the same kind of fault."""
 CHECK_BYTES = 268_435_456
 """Size of the largest file that is checked when it is opened, since the check reads all of it."""
 WAL_BYTES = 16_777_216
@@ -171,6 +176,50 @@ class _FileGone(sqlite3.OperationalError):
     """The file was deleted or replaced; SQLite would go on writing to the deleted one."""
 
     sqlite_errorname = "GATEWAY_GONE"
+
+
+class FaultLog:
+    """Log lines about a file that cannot be written. Each kind stands there once in `COMPLAIN_S`.
+
+    :param clock: seconds of a monotonic clock
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self.failing = False
+        """True from a failed write to the next one that succeeds."""
+        self._path = path
+        self._clock = clock
+        self._lost = 0
+        self._logged_at: dict[str, float] = {}
+
+    def failed(self, fault: sqlite3.Error, waiting: int) -> None:
+        """Report a failed write, with the number of events that wait."""
+        self.failing = True
+        line = "%s cannot be written: %s; %d events wait. Rooms go on without. %s"
+        self._error(line, fault, waiting, advice(fault))
+
+    def stalled(self, waiting: int) -> None:
+        """Report a disk that does not answer."""
+        line = "%s does not answer; %d events wait. Rooms go on without. Look at the disk."
+        self._error(line, waiting)
+
+    def dropped(self, events: int) -> None:
+        """Report events that left a log before they were written."""
+        self._lost += events
+        line = "%s: %d events were not written before their rooms' logs dropped them, %d in all"
+        self._error(line, events, self._lost)
+
+    def written(self) -> None:
+        """Report that a write has succeeded after a failed one."""
+        if self.failing:
+            self.failing = False
+            log.warning("%s is written again", self._path)
+
+    def _error(self, line: str, *values: object) -> None:
+        now = self._clock()
+        if now >= self._logged_at.get(line, now):
+            self._logged_at[line] = now + COMPLAIN_S
+            log.error(line, self._path, *values)
 
 
 async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[object]]) -> None:

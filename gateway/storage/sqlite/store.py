@@ -36,7 +36,7 @@ from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage import rows
 from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, History, StoreFault
 from gateway.storage.sqlite import queries
-from gateway.storage.sqlite.file import PLACE, DatabaseFile, advice, locked
+from gateway.storage.sqlite.file import COMPLAIN_S, PLACE, DatabaseFile, FaultLog, advice, locked
 from gateway.storage.sqlite.process_lock import ProcessLock
 from gateway.storage.write_behind import FollowedRoom, RoomWrite, WriteBehind
 
@@ -53,8 +53,6 @@ BATCH = 2_000
 """Maximum number of events in one transaction, so that a long one does not block others."""
 RETRY_S = 1.0
 """Seconds until a failed write is repeated."""
-COMPLAIN_S = 60.0
-"""Seconds between two log lines about the same kind of fault."""
 SWEEP_S = 60.0
 """Maximum seconds between two sweeps, which mark open rooms as seen and delete expired ones."""
 CLAIM_S = 5.0
@@ -110,7 +108,8 @@ class SqliteStore:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._file = DatabaseFile(path, rows.MIGRATIONS)
-        self._pending = WriteBehind(limits, keep=keep_s > 0, drop=self._dropped)
+        self._faults = FaultLog(self.path, clock)
+        self._pending = WriteBehind(limits, keep=keep_s > 0, drop=self._faults.dropped)
         self._limits = limits
         self._keep_s = keep_s
         self._clock = clock
@@ -121,8 +120,6 @@ class SqliteStore:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sweep_s = min(SWEEP_S, limits.room_s / 4)
         self._sweep_at = self._wipe_at = 0.0
-        self._failing: sqlite3.Error | None = None
-        self._reported_at: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self.path}, {len(self._pending.living)} rooms, {self.behind} behind>"
@@ -182,7 +179,7 @@ class SqliteStore:
                     pass
                 await self._wipe()
             except sqlite3.Error as exc:
-                self._report_fault(exc)
+                self._faults.failed(exc, self.behind)
                 await asyncio.sleep(POLL_S)
             else:
                 return
@@ -230,12 +227,12 @@ class SqliteStore:
                 commits = self._file.commits
                 await asyncio.wait({task}, timeout=CLAIM_S)
             if not task.done():
-                self._stalled()
+                self._faults.stalled(self.behind)
                 return True
             try:
                 return task.result()
             except sqlite3.Error as exc:
-                self._report_fault(exc)
+                self._faults.failed(exc, self.behind)
                 if not locked(exc) or self._clock() >= patience:
                     return True
             await asyncio.sleep(POLL_S)
@@ -354,19 +351,19 @@ class SqliteStore:
 
     async def _write_forever(self) -> None:
         while True:
-            await asyncio.sleep(FLUSH_S if self._failing is None else RETRY_S)
-            watch = asyncio.get_running_loop().call_later(COMPLAIN_S, self._stalled)
+            await asyncio.sleep(RETRY_S if self._faults.failing else FLUSH_S)
             # The timer reports a disk that hangs, which raises nothing.
+            watch = asyncio.get_running_loop().call_later(
+                COMPLAIN_S, lambda: self._faults.stalled(self.behind)
+            )
             try:
                 await self._work()
             except sqlite3.Error as exc:
-                self._report_fault(exc)
+                self._faults.failed(exc, self.behind)
             except Exception:
                 log.exception("%s: writing failed by a fault of the gateway", self.path)
             else:
-                if self._failing is not None:
-                    log.warning("%s is written again", self.path)
-                    self._failing = None
+                self._faults.written()
             finally:
                 watch.cancel()
 
@@ -446,25 +443,3 @@ class SqliteStore:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # the caller gets it; if it was cancelled, nobody needs it
-
-    # --- faults -----------------------------------------------------------------------------------
-
-    def _report_fault(self, fault: sqlite3.Error) -> None:
-        self._failing = fault
-        line = "%s cannot be written: %s; %d events wait. Rooms go on without. %s"
-        self._complain(line, self.path, fault, self.behind, advice(fault))
-
-    def _stalled(self) -> None:
-        line = "%s does not answer; %d events wait. Rooms go on without. Look at the disk."
-        self._complain(line, self.path, self.behind)
-
-    def _dropped(self, events: int) -> None:
-        line = "%s: %d events were not written before their rooms' logs dropped them, %d in all"
-        self._complain(line, self.path, events, self.lost)
-
-    def _complain(self, line: str, *values: object) -> None:
-        """Log a fault: each kind of line every `COMPLAIN_S` seconds."""
-        now = self._clock()
-        if now >= self._reported_at.get(line, now):
-            self._reported_at[line] = now + COMPLAIN_S
-            log.error(line, *values)
