@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from gateway.server.runtime.language_detection import Detector
+from gateway.engines.base.language_detection import Detector
 
 MEETING = Path(__file__).parent.parent / "web_demo" / "meeting"
 SIX = ("de", "en", "es", "fr", "ja", "zh")

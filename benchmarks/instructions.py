@@ -169,8 +169,8 @@ def inside(told: Path) -> None:
     """Run every scenario in its own process, and report their process ids and deltas."""
     import benchmarks.servers
     from benchmarks.stepper import Stepper
+    from gateway.engines.base.language_detection import Detector
     from gateway.server.runtime import hub
-    from gateway.server.runtime.language_detection import Detector
 
     assert benchmarks.servers  # so that no child has to import it
     Detector(Stepper.profile.sources).load()  # nor to load its model, in a thread beside the steps

@@ -19,6 +19,7 @@ from gateway.core.base.faults import no_source, other_language
 from gateway.core.base.model import Model
 from gateway.core.base.validation import AUTO, clean
 from gateway.engines.base.engine import Engine
+from gateway.engines.base.language_detection import Detector
 from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
@@ -26,7 +27,6 @@ from gateway.protocol.messages import Cancelled, Delta, Failed, Final
 from gateway.protocol.notices import Error
 from gateway.server.process.console import show_progress
 from gateway.server.process.logs import set_up_logs
-from gateway.server.runtime.language_detection import Detector
 from gateway.settings.catalogue import Settings
 from gateway.text import languages
 

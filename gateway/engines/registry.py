@@ -147,6 +147,7 @@ def _wrapped(
     engine: Engine, settings: Settings, counts: MutableMapping[tuple[str, str], int]
 ) -> Engine:
     """Wrap an engine in the guards and in the engine that splits long texts."""
+    from gateway.engines.base.language_detection import Detector
     from gateway.engines.wrappers.guarded import GuardedEngine
     from gateway.engines.wrappers.piecewise import PiecewiseEngine
 
@@ -154,7 +155,7 @@ def _wrapped(
     if settings.engine == "scripted":
         return engine
     if settings.guards:
-        engine = GuardedEngine(engine, counts)
+        engine = GuardedEngine(engine, counts, Detector(()))
     # Outside the guards, because these compare a source with its translation, piece by piece.
     return PiecewiseEngine(engine)
 

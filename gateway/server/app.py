@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.auth.origin import AllowedOrigins
 from gateway.engines.base.engine import Engine
+from gateway.engines.base.language_detection import Detector
 from gateway.errors import ClientFault, ErrorCode, redacted
 from gateway.io.tasks import keep_running, running
 from gateway.limits import Limits
@@ -52,7 +53,6 @@ from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.fleet import Fleet, FleetOfOne
 from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.recognition import RecognitionRunner, SpeechModels
 from gateway.server.runtime.room_host import RoomHost, TextOptions
 from gateway.server.telemetry.start import start as start_telemetry

@@ -9,13 +9,13 @@ import pytest
 from starlette.applications import Starlette
 
 from gateway.auth.tokens import Signer
+from gateway.engines.base.language_detection import Detector
 from gateway.engines.scripted import ScriptedEngine
 from gateway.io import tasks
 from gateway.io.tasks import keep_running
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
-from gateway.server.runtime.language_detection import Detector
 
 KEY = Signer(b"k" * 32)
 SAID = "what somebody said"

@@ -13,6 +13,7 @@ import enum
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from difflib import SequenceMatcher
 
 from gateway.engines.guards.patterns import (
@@ -23,6 +24,7 @@ from gateway.engines.guards.patterns import (
     MODELS,
     NEAR,
     NOTES,
+    QUOTATION,
     REFUSALS,
     REFUSING,
 )
@@ -38,6 +40,9 @@ from gateway.text.letters import (
     is_other_cjk,
     weigh,
 )
+
+Instead = Callable[[str, str], str | None]
+"""A function that returns the language of a text if it is surely not in the given one."""
 
 
 class Guard(enum.StrEnum):
@@ -60,6 +65,7 @@ class Guard(enum.StrEnum):
     SHORT = "short"
     COPY = "copy"
     SCRIPT = "script"
+    LANGUAGE = "language"
     REFUSAL = "refusal"
     NOTE = "note"
     RUDE = "rude"
@@ -73,10 +79,10 @@ SHORT_LEAST, SHORT_FROM = 0.25, 40
 """Least weight of an output as a share of its source's weight, for finished sources that weigh 40
 or more. The outputs of reference translations stay over 0.26."""
 
-COPY_LIKE, COPY_WORDS, COPY_DENSE = 0.8, 4, 8
+COPY_LIKE, COPY_WORDS, COPY_DIFFERENT, COPY_DENSE = 0.8, 4, 3, 8
 """Limits of the copy rule. An output is a copy if more than this share of the source's plain words
-(no names, no numbers) stands in it in the same order. Sources with fewer than 4 plain words and
-fewer than 8 dense characters are not judged."""
+(no names, numbers or quotations) stands in it in the same order. Sources with fewer than 4 plain
+words, or 3 different ones ("ha ha ha ha"), and fewer than 8 dense characters are not judged."""
 
 COPY_SPAN, COPY_PAIRS = 300, 10_000
 """Words compared, at most, and pairs of equal words of which the order is compared: the work grows
@@ -97,10 +103,11 @@ AMOUNT_SIGN = re.compile(r"[$€£¥](?=\s?\d)|(?<=\d)\s?[$€£¥]")
 SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
 
 
-def judge(job: Job, text: str) -> tuple[Guard, ...]:
+def judge(job: Job, text: str, instead: Instead | None = None) -> tuple[Guard, ...]:
     """Return the flags of a complete output: what a reader should check.
 
     :param text: the whole translation, with the forced prefix
+    :param instead: tells the language of the output
 
     Raises `Rejected` if it is no translation.
     """
@@ -115,6 +122,8 @@ def judge(job: Job, text: str) -> tuple[Guard, ...]:
     least = SCRIPT_PARTIAL if job.partial else SCRIPT_LEAST
     if in_wrong_script(job.text, text, job.target, least):
         raise rejection(Guard.SCRIPT, "is not in the script of the target language")
+    if instead is not None and is_other_language(job.text, text, job.target, instead):
+        raise rejection(Guard.LANGUAGE, "is not in the target language")
     if is_refusal(job.text, text, job.source):
         raise rejection(Guard.REFUSAL, "answers instead of translating")
     if NOTES.search(text) and not BRACKET.search(job.text):
@@ -128,12 +137,11 @@ def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
     :param spoken: language of the source
     :param wanted: language of the output
     """
-    a, b = spoken.split("-")[0], wanted.split("-")[0]
     # Between near languages much of a sentence may rightly stay as it is.
-    if a == b or any(a in family and b in family for family in NEAR):
+    if are_near(spoken, wanted):
         return False
     output = set(map(str.casefold, TOKEN.findall(text)[:COPY_SPAN]))
-    tokens = TOKEN.findall(without_addresses(source))[:COPY_SPAN]
+    tokens = TOKEN.findall(QUOTATION.sub(" ", without_addresses(source)))[:COPY_SPAN]
     if output.isdisjoint(map(str.casefold, tokens)):
         return False
     plain = [  # neither names nor numbers, nor words that are spelt out
@@ -141,10 +149,11 @@ def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
         for token in tokens
         if (len(token) > 1 and token[0].isalpha() and not token[0].isupper()) or is_dense(token)
     ]
-    dense = sum(map(is_dense, plain))
-    if len(plain) - dense < COPY_WORDS and dense < COPY_DENSE:
-        return False
     known = set(plain)
+    dense = sum(map(is_dense, plain))
+    words = len(plain) - dense if len(known) >= COPY_DIFFERENT else 0
+    if words < COPY_WORDS and dense < COPY_DENSE:
+        return False
     if len(known & output) <= COPY_LIKE * len(known) / 2:
         return False  # the cheap test, which accepts nearly every output
     output_words = [token.casefold() for token in TOKEN.findall(text)[:COPY_SPAN]]
@@ -181,6 +190,24 @@ def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
     sizes = weigh(count_letters("".join(token for token in tokens if token not in given)))
     total = sum(sizes.values())
     return total >= least and sum(sizes.get(name, 0) for name in wanted) < SCRIPT_SHARE * total
+
+
+def is_other_language(source: str, text: str, target: str, instead: Instead) -> bool:
+    """Tell whether the words of an output are surely in another language than the target.
+
+    Words taken from the source do not count: names, titles and quotations stay as they are. An
+    output that has no other words is judged as it is.
+    """
+    given = set(map(str.casefold, TOKEN.findall(source)))
+    own = [token for token in TOKEN.findall(text) if token.casefold() not in given]
+    found = instead(" ".join(own) or text, target)
+    return found is not None and not are_near(found, target)
+
+
+def are_near(one: str, other: str) -> bool:
+    """Tell whether two languages are the same or of one family of `NEAR`."""
+    a, b = one.split("-")[0], other.split("-")[0]
+    return a == b or any(a in family and b in family for family in NEAR)
 
 
 def is_refusal(source: str, text: str, spoken: str) -> bool:

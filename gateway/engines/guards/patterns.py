@@ -73,6 +73,12 @@ QUOTES = {
 QUOTED = re.compile(r"[\"“”„«»‹›「」『』‘]|(?:^|\s)'")
 """Signs of quotes in a source. The quotes of its output are then left as they are."""
 
+# A bound, because a search for the end of each of thousands of quotes takes long.
+QUOTATION = re.compile(
+    r"[\"“„«»‹「『‘][^\"“”«»›」』’]{1,200}[\"“”«»›」』’]|(?<!\w)'[^']{1,200}'(?!\w)"
+)
+"""A quotation in a source. It may stay in its own language."""
+
 NOTES = re.compile(
     # Eight, because a search without a bound tries each bracket of thousands to the end.
     r"[(\[（【]\W{0,8}(?:(?:translator'?s?|the)\s+)?"

@@ -19,7 +19,7 @@ import re
 from bisect import bisect_left
 from functools import lru_cache
 
-from gateway.engines.guards.complete_output import Guard, judge, rejection
+from gateway.engines.guards.complete_output import Guard, Instead, judge, rejection
 from gateway.engines.guards.patterns import AROUND, OPENERS, QUOTED, QUOTES, RUDE, TRANSLATION
 from gateway.engines.guards.words import (
     TOKEN,
@@ -69,6 +69,8 @@ MARKS = " *,.!#_-(\n'’，。！"
 class OutputGuard:
     """A guard of the output of one job.
 
+    :param instead: tells the language of a complete output, which is not judged without it
+
     ``text``   the translation so far, with the forced prefix. The rules judge both together. They
                never change the prefix, because readers have seen it already
     ``done``   whether the translation is complete, so that the model should be stopped
@@ -76,8 +78,9 @@ class OutputGuard:
     ``flags``  after `end`: rules that flag something for readers to check
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, instead: Instead | None = None) -> None:
         self.job = job
+        self._instead = instead
         self.text = job.prefix
         self.done = False
         self.hits: list[Guard] = []
@@ -173,7 +176,7 @@ class OutputGuard:
             self._count_word(self._last_word.casefold())
         if self._rude_pattern is not None and self._rude_pattern.search(self.text.lower() + " "):
             raise rejection(Guard.RUDE, "has a word that the source does not account for")
-        self.flags = judge(self.job, self.text.strip())
+        self.flags = judge(self.job, self.text.strip(), self._instead)
         self._repeats = False
         return self._withhold(rest)
 

@@ -6,6 +6,7 @@ Owns: the second attempt, and counts of what the guards did. Must not know: the 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import MutableMapping
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper, log_ids
+from gateway.engines.base.language_detection import Detector
 from gateway.engines.guards.complete_output import Guard
 from gateway.engines.guards.patterns import PAUSE
 from gateway.engines.guards.streaming_output import OutputGuard
@@ -38,11 +40,25 @@ class GuardedEngine(EngineWrapper):
     :param counts: incremented at ``(guard, outcome)``; the outcomes are ``retried``, ``rejected``,
         ``trimmed`` (something around the translation was left out) and ``flagged``. A `Counter`,
         or a mapping that passes additions on to a metrics library
+    :param detector: tells the language of an output, which is not judged without it
     """
 
-    def __init__(self, engine: Engine, counts: MutableMapping[tuple[str, str], int]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        counts: MutableMapping[tuple[str, str], int],
+        detector: Detector | None = None,
+    ) -> None:
         super().__init__(engine)
         self.counts = counts
+        self.instead = None if detector is None else detector.instead
+        self._detector = detector
+
+    async def start(self) -> None:
+        if self._detector is None:
+            await super().start()
+        else:  # its model takes a second to load: no caption should wait for it
+            await asyncio.gather(asyncio.to_thread(self._detector.load), super().start())
 
     def submit(self, job: Job, sink: Sink) -> None:
         self._attempt(job, sink, 1)
@@ -87,7 +103,7 @@ class GuardedSink(SinkWrapper):
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
-        self.guard = OutputGuard(job)
+        self.guard = OutputGuard(job, engine.instead)
         self.reset_pending = reset
         self.has_output = False
         self.stopped = False  # the inner engine was told to stop
@@ -118,7 +134,7 @@ class GuardedSink(SinkWrapper):
 
     def _restart(self, chunk: Chunk) -> Chunk:
         """Begin to guard anew, because the inner engine voids its output; return a plain chunk."""
-        self.guard = OutputGuard(self.job)
+        self.guard = OutputGuard(self.job, self.engine.instead)
         self.reset_pending = self.reset_pending or self.has_output
         self.unchanged = not self.reset_pending
         self.withheld = msgspec.structs.replace(self.withheld, ids=())

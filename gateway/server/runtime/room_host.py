@@ -25,13 +25,13 @@ from gateway.core.session.quota import TenantUsage
 from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
+from gateway.engines.base.language_detection import Detector
 from gateway.engines.base.service import Health
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import ServerMessage
 from gateway.protocol.notices import Degraded
 from gateway.server.runtime.job_runner import JobRunner
-from gateway.server.runtime.language_detection import Detector
 
 log = logging.getLogger("gateway.hub")
 

@@ -14,12 +14,12 @@ from starlette.websockets import WebSocket
 
 from gateway.client import connect
 from gateway.engines import profiles
+from gateway.engines.base.language_detection import Detector
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.limits import Limits
 from gateway.server.routes import api, libretranslate, oneshot, page, qr, sse, tickets, transcripts
 from gateway.server.routes import body as body_module
-from gateway.server.runtime.language_detection import Detector
 from tests.server.access.credentials import MODERATOR, bearer, running_with_keys
 from tests.support.live import browse, until
 from tests.support.talk import talk

@@ -6,7 +6,7 @@ import pytest
 from py3langid import langid
 
 from benchmarks.detection import MANY, SIX, beginning, count, lines, recognised
-from gateway.server.runtime.language_detection import SURE, Detector
+from gateway.engines.base.language_detection import SURE, Detector
 from tests.text.test_letters import GREETINGS
 
 LINES = lines()
