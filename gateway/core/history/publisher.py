@@ -106,12 +106,7 @@ class Publisher:
         self._publish(event, lang, now)
 
     def cancelled(
-        self,
-        utterance: Utterance,
-        lang: str | None,
-        was: Was,
-        now: float,
-        reply: Reply | None,
+        self, utterance: Utterance, lang: str | None, was: Was, now: float, reply: Reply | None
     ) -> None:
         """Publish that the work on one language, or on the whole utterance, was stopped."""
         event = Cancelled(
@@ -127,11 +122,7 @@ class Publisher:
         self._publish(event, None, now, reply)
 
     def edited(
-        self,
-        utterance: Utterance,
-        caption: Caption,
-        now: float,
-        reply: Reply | None = None,
+        self, utterance: Utterance, caption: Caption, now: float, reply: Reply | None = None
     ) -> None:
         """Publish the new text of a caption that had ended."""
         assert caption.by is not None, "it has been edited"

@@ -50,17 +50,7 @@ from gateway.core.room.abstract_room import AbstractRoom, Request
 from gateway.core.streaming import segmentation
 from gateway.errors import CloseCode
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import (
-    Bye,
-    Delta,
-    Edited,
-    Retracted,
-    Say,
-    Set,
-    Snapshot,
-    View,
-    Want,
-)
+from gateway.protocol.messages import Bye, Delta, Edited, Retracted, Say, Set, Snapshot, View, Want
 from gateway.protocol.notices import Degraded
 
 MOVED = "This room goes on in another process; connect again."
@@ -235,11 +225,7 @@ class Replica(AbstractRoom):
             self._request(member, Bye(), now)
 
     def _request(
-        self,
-        member: Member,
-        message: Request,
-        now: float,
-        langs: tuple[str, ...] | None = None,
+        self, member: Member, message: Request, now: float, langs: tuple[str, ...] | None = None
     ) -> None:
         """Send a member's request to the authority. Raises `ClientFault` (``busy``).
 

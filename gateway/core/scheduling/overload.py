@@ -153,10 +153,7 @@ class OverloadMonitor:
         late = self._is_late(oldest)
         asked, made = self._rates
         weight = 2 * QUICK
-        self._rates = (
-            asked + weight * (self.asked - asked),
-            made + weight * (self._made - made),
-        )
+        self._rates = (asked + weight * (self.asked - asked), made + weight * (self._made - made))
         # A room in which nobody speaks leaves its slot to another.
         for room, (_, spoke) in list(self._slots.items()):
             if now - spoke > SLOT_S:

@@ -31,12 +31,7 @@ class SessionEvent(enum.Enum):
 
 _S, _E = SessionState, SessionEvent
 
-_ANY = {
-    _E.DRAIN: _S.DRAINING,
-    _E.DISMISS: _S.DISMISSED,
-    _E.BYE: _S.LEAVING,
-    _E.CLOSE: _S.CLOSED,
-}
+_ANY = {_E.DRAIN: _S.DRAINING, _E.DISMISS: _S.DISMISSED, _E.BYE: _S.LEAVING, _E.CLOSE: _S.CLOSED}
 
 SESSION_TRANSITIONS: Table[SessionState, SessionEvent] = {
     _S.OPEN: _ANY,

@@ -27,15 +27,7 @@ import msgspec
 
 from gateway.core.history.event_log import LogEntry
 from gateway.core.transcripts import cues
-from gateway.protocol.messages import (
-    By,
-    Cancelled,
-    Edited,
-    Failed,
-    Final,
-    Retracted,
-    Source,
-)
+from gateway.protocol.messages import By, Cancelled, Edited, Failed, Final, Retracted, Source
 from gateway.protocol.statement import stated
 from gateway.text import languages
 
