@@ -128,7 +128,7 @@ class Captioner:
         for lang in tags:
             caption = utterance.captions.get(lang) or self._add(utterance, lang)
             # The same text needs no second translation.
-            if not caption.state.ended and caption.turn != utterance.turn:
+            if not caption.state.ended and caption.text_number != utterance.text_number:
                 self._advance(utterance, caption, now, admitted=admitted)
 
     def echo(self, utterance: Utterance, text: str, langs: Iterable[str], now: float) -> None:
@@ -303,7 +303,7 @@ class Captioner:
 
     def _advance_later(self, utterance: Utterance, caption: Caption, now: float) -> None:
         """Translate the newest text if it has waited for the job that has just ended."""
-        if caption.turn != utterance.turn:
+        if caption.text_number != utterance.text_number:
             self._advance(utterance, caption, now)
 
     def _advance(
@@ -348,7 +348,7 @@ class Captioner:
         caption.queue(
             job.id,
             utterance.rev,
-            utterance.turn,
+            utterance.text_number,
             partial=job.partial,
             grown=utterance.grown,
             base=job.prefix,
@@ -368,7 +368,7 @@ class Captioner:
             job = self.builder.job(utterance, caption)
             if job is not None:
                 self._scheduler.update(replace(job, id=caption.job_id))
-                caption.update(utterance.rev, utterance.turn, needed=job.needed)
+                caption.update(utterance.rev, utterance.text_number, needed=job.needed)
 
     def _resubmit(
         self, utterance: Utterance, caption: Caption, now: float, *, free: bool = False
@@ -383,7 +383,7 @@ class Captioner:
         self._submit(job, utterance, caption, now)
 
     def _admits(self, job: Job) -> bool:
-        """Tell whether the queue has a place for a job."""
+        """Tell whether a job may wait in the queue."""
         return self._scheduler.admits(1, job.priority, [(job.source, job.target)])
 
     def _submit(

@@ -81,7 +81,7 @@ class Ingest:
             return
         else:
             _check_revision(speech, rev)
-        # Jobs that wait are given the new text, so only the others need a place in the queue.
+        # Jobs that wait are given the new text, so only the others wait in the queue.
         queued = [c for c in speech.open.active if c.state is CaptionState.QUEUED] if speech else ()
         wanted = self._subscribers.wanted
         pairs = [(lang, tag) for tag in wanted if tag != lang and not languages.same(tag, lang)]
@@ -99,7 +99,7 @@ class Ingest:
             member.charge(now)
             speech = self._utterances.begin(say.id, member.id, now)
             member.in_flight.utterances.add(speech.id)
-        # A revision is not counted against the slot of its room: it has one already.
+        # A revision is not counted against the seat of its room: it has one already.
         elif not self._scheduler.admits(jobs, pairs=pairs):
             raise ClientFault(
                 ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
@@ -134,7 +134,7 @@ class Ingest:
             if policy.diverged:
                 self._captioner.invalidate(part)
             part.text = policy.admit(now)
-            part.turn += 1
+            part.text_number += 1
         self._captioner.translate(part, self._subscribers.wanted, now)
 
     # --- inside ---------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class CaptionOutcomes:
     def end_speech(self, utterance: Utterance, text: str, now: float) -> None:
         """End the speaking of an utterance: ``text`` is the original that is published."""
         utterance.text = text
-        utterance.turn += 1
+        utterance.text_number += 1
         utterance.final = True
         # Earlier translations of the same speech are context only while they are fresh.
         utterance.at = now

@@ -243,7 +243,7 @@ class Outbox(DirectWriter):
 
     def _queue_delta(self, delta: Delta, wire: bytes | None) -> None:
         key = (delta.id, delta.lang)
-        # After a hole, later deltas of the caption would be shown at the wrong place.
+        # After a hole, later deltas of the caption would be shown behind the wrong text.
         if self._stage is ShedStage.DURABLE or (key in self._holes and not delta.reset):
             self._drop(key)
             return
@@ -325,17 +325,17 @@ class Outbox(DirectWriter):
         limit = self._limits.outbox_bytes
         if self._stage is ShedStage.ALL and self.bytes > limit // 4:
             self._stage = ShedStage.STABLE
-            for slot in self._replaceable.values():
-                _, delta, size, at = self._queue[slot]
+            for number in self._replaceable.values():
+                _, delta, size, at = self._queue[number]
                 if delta is not None and delta.draft:
                     delta = self._drop_draft(delta)
                     self.bytes -= size
                     size = weight(None, delta)
                     self.bytes += size
-                    self._queue[slot] = (None, delta, size, at)
+                    self._queue[number] = (None, delta, size, at)
         if self._stage is not ShedStage.DURABLE and self.bytes > limit // 2:
             self._stage = ShedStage.DURABLE
-            for key in [key for key, slot in self._replaceable.items() if self._queue[slot][1]]:
+            for key in [key for key, number in self._replaceable.items() if self._queue[number][1]]:
                 self._withdraw(key)
                 self._drop(key)
 
@@ -361,17 +361,19 @@ class Outbox(DirectWriter):
     def _remove(self, taken: int) -> None:
         """Remove the first ``taken`` bytes of the queue."""
         self.bytes -= taken
-        slots = iter(list(self._queue))
+        numbers = iter(list(self._queue))
         while taken:
-            last = next(slots)
+            last = next(numbers)
             taken -= self._queue.pop(last)[2]
-        self._replaceable = {key: slot for key, slot in self._replaceable.items() if slot > last}
+        self._replaceable = {
+            key: number for key, number in self._replaceable.items() if number > last
+        }
         states = set(self._replaceable.values())
         self._since = next(
             (
                 at
-                for slot, (_, delta, _, at) in self._queue.items()
-                if delta is None and slot not in states
+                for number, (_, delta, _, at) in self._queue.items()
+                if delta is None and number not in states
             ),
             None,
         )

@@ -127,10 +127,10 @@ class Member:
         self.send(envelope, now)
 
     def answer(self, envelope: Envelope, now: float) -> None:
-        """Send a durable event that answers this member, or keep it until its turn comes."""
+        """Send a durable event that answers this member, or keep it until the log comes to it."""
         if self._catch_up is None:
             self.send(envelope, now)
-        # A member that is behind has it from the log, in its turn, with its `ref`.
+        # A member that is behind has it from the log, in order, with its `ref`.
         elif len(self._catch_up.owed) < OWED:
             seq = getattr(envelope.message, "seq", None)
             assert seq is not None, "an answer that is not in the log is sent at once"

@@ -78,13 +78,13 @@ class Hypotheses:
         if self._whole is not None:
             self._shown = self._whole
 
-    def place(self, until: float, *, forced: bool) -> int:
+    def settleable(self, until: float, *, forced: bool) -> int:
         """Return after how many words behind the cut the text can be settled, 0 for nowhere.
 
         It is after a sentence; where ``forced``, else before the longest silence of the second
         half.
 
-        :param until: the word before the place ends by then
+        :param until: the last of them ends by then
         :param forced: words that are not agreed count too
         """
         words = self._shown if forced else self._shown[: self.agreed]

@@ -377,9 +377,9 @@ class SpeechRecognition:
         # Beyond this length every further hypothesis would lose its beginning.
         forced = length >= frames(self.timing.longest)
         until = seconds(end) - MARGIN
-        place = hypotheses.place(until, forced=forced)
-        if place:
-            cut = frames(hypotheses.settle(place))
+        count = hypotheses.settleable(until, forced=forced)
+        if count:
+            cut = frames(hypotheses.settle(count))
         elif forced:
             # No word ends early enough to cut behind it, so all of them are settled.
             cut = frames(until)

@@ -109,7 +109,7 @@ def _set(context: TranslationContext, event: Settings) -> None:
 
 def _restored(event: Source, author: str, now: float) -> Utterance:
     utterance = Utterance(event.id, event.ord, author, now)
-    utterance.seq, utterance.rev, utterance.turn = event.seq, event.rev, 1
+    utterance.seq, utterance.rev, utterance.text_number = event.seq, event.rev, 1
     utterance.lang, utterance.text, utterance.final = event.lang, event.text, True
     utterance.statement = Statement(**stated(event, Statement))
     return utterance
@@ -144,5 +144,5 @@ def _new_caption(utterance: Utterance, lang: str, options: StreamingOptions) -> 
     caption = utterance.captions[lang] = Caption(
         utterance.id, lang, options.stability, utterance.statement.speaker
     )
-    caption.turn, caption.partial = 1, False
+    caption.text_number, caption.partial = 1, False
     return caption

@@ -288,7 +288,7 @@ class Room(AbstractRoom):
             )
         if languages.same(lang, utterance.lang):
             utterance.text = text
-            utterance.turn += 1
+            utterance.text_number += 1
             # Readers see the corrected original at once, its translations when they are made.
             self._publisher.original(utterance, now, Reply(member, message.ref))
             self.captioner.revise(utterance, now)

@@ -76,7 +76,7 @@ class WantedLanguages:
                 subscribers.catch_up(member, tag, delta, now)
         for utterance in self._attendance.unfinished():
             self._captioner.translate(utterance, subscribers.wanted, now)
-        # Newest first: of a full queue the newest utterances get the places.
+        # Newest first: the newest utterances are to find the queue free.
         for utterance, lang in _without(missing, self._recent(most)):
             self._captioner.backfill(utterance, lang, now)
         standing = [u for u in self._interrupted if not (u.retracted or u.cancelled)]

@@ -1,6 +1,6 @@
 """Overload of the engine, and the rooms that are still served during it.
 
-Owns: the decision that the engine is overloaded, and the slots of the rooms that are served then.
+Owns: the decision that the engine is overloaded, and the seats of the rooms that are served then.
 Must not know: jobs' texts, the queue, who asks. It is told which finals were asked for, begun and
 made, and is asked about each new utterance.
 
@@ -13,8 +13,8 @@ time, for each byte of text.
 The engine is overloaded if a final takes much longer than that. Then, in this order:
 
 1. Partials are left out: they are most of the work, and the final says all of it again.
-2. Rooms in which nobody has spoken lately wait for a slot.
-3. If that is not enough, slots are taken away: from the tenant that has most of them, the newest
+2. Rooms in which nobody has spoken lately wait for a seat.
+3. If that is not enough, seats are taken away: from the tenant that has most of them, the newest
    first, as many as the engine is short of. They are given back slowly.
 
 A single room is never an overload: no other room is served worse because of it.
@@ -28,8 +28,8 @@ from collections import Counter
 INTERVAL = 1.0
 """Seconds between two decisions: some captions, on any engine that can caption a meeting."""
 
-SLOT_S = 30.0
-"""Seconds that a room keeps its slot while nothing new is said in it: a pause for thought."""
+SEAT_S = 30.0
+"""Seconds that a room keeps its seat while nothing new is said in it: a pause for thought."""
 
 SETTLE = 1.0
 """Least seconds between two measures, so that the first shows: two captions take longer."""
@@ -38,7 +38,7 @@ SPARE = 0.85
 """Share of the engine's highest rate that is given out: with all of it the queue would stay."""
 
 CALM = 5.0
-"""Seconds without overload before another room gets a slot."""
+"""Seconds without overload before another room gets a seat."""
 
 HOLD = (10.0, 120.0)
 """Seconds without a refusal before the overload ends: at first, and at most. The time doubles
@@ -77,9 +77,9 @@ class OverloadMonitor:
         self._rates = (0.0, 0.0)  # the same, lately
         self._polled = -math.inf
         # Tenant and time of the last utterance of each room, the longest served first.
-        self._slots: dict[str, tuple[str, float]] = {}
-        self._slots_held: Counter[str] = Counter()  # slots of each tenant
-        self._allowed = 0  # rooms that may have a slot
+        self._seats: dict[str, tuple[str, float]] = {}
+        self._seats_held: Counter[str] = Counter()  # seats of each tenant
+        self._allowed = 0  # rooms that may have a seat
         self._measured = 0.0  # time of the last measure against overload
         self._late_at = -math.inf  # time at which finals took too long last
         self._refused_at = -math.inf  # time of the last refusal
@@ -89,13 +89,13 @@ class OverloadMonitor:
         self._ended_at = -math.inf
 
     def __repr__(self) -> str:
-        state = f"overloaded, {self._allowed} slots" if self.overloaded else "as usual"
-        return f"<OverloadMonitor {state}, {len(self._slots)} rooms, {self._run:.3f} s a final>"
+        state = f"overloaded, {self._allowed} seats" if self.overloaded else "as usual"
+        return f"<OverloadMonitor {state}, {len(self._seats)} rooms, {self._run:.3f} s a final>"
 
     @property
     def rooms(self) -> int:
         """Number of rooms in which something new was said lately."""
-        return len(self._slots)
+        return len(self._seats)
 
     @property
     def alone(self) -> float:
@@ -154,9 +154,9 @@ class OverloadMonitor:
         asked, made = self._rates
         weight = 2 * QUICK
         self._rates = (asked + weight * (self.asked - asked), made + weight * (self._made - made))
-        # A room in which nobody speaks leaves its slot to another.
-        for room, (_, spoke) in list(self._slots.items()):
-            if now - spoke > SLOT_S:
+        # A room in which nobody speaks leaves its seat to another.
+        for room, (_, spoke) in list(self._seats.items()):
+            if now - spoke > SEAT_S:
                 self.vacate(room)
         if late:
             self._late_at = now
@@ -184,26 +184,26 @@ class OverloadMonitor:
         :param waiting: finals that the engine was not given yet
         :param capacity: jobs that the engine takes at once
         :param behind: whether another room has more finals waiting than this one would have; then
-            this room is not refused, since the others would take every free place
+            this room is not refused, since the others would fill the queue
         :param kept: whether the only free slot was kept for this tenant, so that the jobs of others
             do not matter
         """
         ahead = waiting * self._run / max(1, capacity)
-        others = len(self._slots) > (room in self._slots)
+        others = len(self._seats) > (room in self._seats)
         late = not kept and ahead > max(self.soon, self.stretch * self.alone)
         if late and others and not self.overloaded:
             self._enter(now)  # more than a burst: this final would be late already
             self._late_at = now
         if self.overloaded and not kept:
             full = waiting >= max(1.0, 0.75 * (self.stretch - 1) * capacity) and not behind
-            if full or not self._find_slot(room, tenant):
+            if full or not self._find_seat(room, tenant):
                 self.refused["queue" if full else "seat"] += 1
                 self._refused_at = now
                 return max(AT_LEAST, ahead) if full else self._wait
         # Counted for the tenant that opened the room, whoever speaks in it now.
-        if room not in self._slots:
-            self._slots_held[tenant] += 1
-        self._slots[room] = (self._slots.get(room, (tenant,))[0], now)
+        if room not in self._seats:
+            self._seats_held[tenant] += 1
+        self._seats[room] = (self._seats.get(room, (tenant,))[0], now)
         return 0.0
 
     def full(self, queued: int, capacity: int, now: float) -> float:
@@ -213,12 +213,12 @@ class OverloadMonitor:
         return max(AT_LEAST, queued * self._run / max(1, capacity) / 2) if self._run else 1.0
 
     def vacate(self, room: str) -> None:
-        """Free the slot of a room, if it has one."""
-        if room in self._slots:
-            tenant, _ = self._slots.pop(room)
-            self._slots_held[tenant] -= 1
-            if not self._slots_held[tenant]:
-                del self._slots_held[tenant]
+        """Free the seat of a room, if it has one."""
+        if room in self._seats:
+            tenant, _ = self._seats.pop(room)
+            self._seats_held[tenant] -= 1
+            if not self._seats_held[tenant]:
+                del self._seats_held[tenant]
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class OverloadMonitor:
         """Tell whether finals take too long, and not only because many came at once."""
         idle = self._least == math.inf
         # A single room waits for nobody but itself, which is no overload.
-        if (idle and not oldest) or not self._run or len(self._slots) < 2:
+        if (idle and not oldest) or not self._run or len(self._seats) < 2:
             return False
         total = (oldest if idle else self._least) + self._run
         return total > self.soon and total > (1 + self.stretch) / 2 * self.alone
@@ -238,7 +238,7 @@ class OverloadMonitor:
         else:
             self._hold = HOLD[0]
         self.overloaded = True
-        self._allowed = max(1, len(self._slots))
+        self._allowed = max(1, len(self._seats))
         self._measured = now
         self._wait = CALM
 
@@ -248,13 +248,13 @@ class OverloadMonitor:
         if now - self._measured < max(SETTLE, 2 * self._run) or asked < 0.9 * made or not made:
             return
         self._measured = now
-        if now - self._grown_at < 2 * CALM:  # the slot given back last was one too many
+        if now - self._grown_at < 2 * CALM:  # the seat given back last was one too many
             self._wait = min(2 * self._wait, HOLD[1])
             self._grown_at = -math.inf
         # At least a tenth goes, so that it helps, and at most six tenths at once.
         share = min(0.9, max(0.4, SPARE * made / asked))
-        self._allowed = max(1, math.floor(share * min(self._allowed, max(1, len(self._slots)))))
-        while len(self._slots) > self._allowed:
+        self._allowed = max(1, math.floor(share * min(self._allowed, max(1, len(self._seats)))))
+        while len(self._seats) > self._allowed:
             self._free_newest(self._largest_tenant())
 
     def _relax(self, now: float) -> None:
@@ -266,21 +266,21 @@ class OverloadMonitor:
             self._grown_at = now
             self._allowed += max(1, self._allowed // 10)
 
-    def _find_slot(self, room: str, tenant: str) -> bool:
-        """Tell whether a room has or gets a slot, if need be that of a tenant with many more."""
-        if room in self._slots or len(self._slots) < self._allowed:
+    def _find_seat(self, room: str, tenant: str) -> bool:
+        """Tell whether a room has or gets a seat, if need be that of a tenant with many more."""
+        if room in self._seats or len(self._seats) < self._allowed:
             return True
         largest = self._largest_tenant()
-        if self._slots_held[largest] <= self._slots_held[tenant] + 1:
+        if self._seats_held[largest] <= self._seats_held[tenant] + 1:
             return False
         self._free_newest(largest)
         return True
 
     def _largest_tenant(self) -> str:
-        """Return the tenant with most slots."""
-        return max(self._slots_held, key=self._slots_held.__getitem__)
+        """Return the tenant with most seats."""
+        return max(self._seats_held, key=self._seats_held.__getitem__)
 
     def _free_newest(self, tenant: str) -> None:
-        """Free the newest slot of a tenant."""
-        rooms = reversed(self._slots)
-        self.vacate(next(room for room in rooms if self._slots[room][0] == tenant))
+        """Free the newest seat of a tenant."""
+        rooms = reversed(self._seats)
+        self.vacate(next(room for room in rooms if self._seats[room][0] == tenant))

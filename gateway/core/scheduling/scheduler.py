@@ -146,7 +146,7 @@ class Scheduler:
         """
         if self.load.overloaded and priority is not Priority.FINAL:
             return False
-        # Old utterances must not take the places of what is said now.
+        # Old utterances must not keep new ones out of the queue.
         depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
         return _fit(self._queues(jobs, pairs), depth)
 

@@ -156,7 +156,7 @@ class SocketAudio:
             if strange:
                 raise unsupported(strange, info.languages)
             langs = tuple(match for match in found.values() if match is not None)
-        # Opened last, because a stream takes a place in the recogniser.
+        # Opened last, because a stream counts for the recogniser.
         stream = AudioStream(self._service, self._session, format, langs, tags=tags, t0=message.t0)
         self._stream = stream
         self._session.outbox.send(stream.state(message.ref), now)

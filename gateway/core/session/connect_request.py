@@ -17,13 +17,13 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.messages import PRIVATE, View
 
 RESUME = "resume"
-"""Kind of a token that states a `ResumePlace`."""
+"""Kind of a token that states a `ResumePoint`."""
 
 Renew = Callable[[str], Permissions]
 """Returns the permissions that a key or a token gives. Raises `ClientFault`."""
 
 
-class ResumePlace(msgspec.Struct, frozen=True, array_like=True):
+class ResumePoint(msgspec.Struct, frozen=True, array_like=True):
     """The session that a resume token allows a socket to continue.
 
     ``permissions`` is None if everything is permitted. ``attempt`` is that of the socket that was
@@ -79,7 +79,7 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
             refused as too many, so that its size is bounded
         :param until: end of validity in seconds since 1970; permissions have an end of their own
         """
-        place = ResumePlace(
+        point = ResumePoint(
             session,
             room,
             self.role,
@@ -90,13 +90,13 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
             None if self.permissions is EVERYTHING else self.permissions,
             self.attempt,
         )
-        return signer.sign(RESUME, place, until)
+        return signer.sign(RESUME, point, until)
 
 
 def recognise(
     signer: Signer, token: str | None, room: str | None, now: float
-) -> ResumePlace | None:
-    """Return the place that a resume token states, unless it is in another room than ``room``.
+) -> ResumePoint | None:
+    """Return the point that a resume token states, unless it is in another room than ``room``.
 
     Raises `ClientFault` (``unauthenticated``) if the token is not valid and ``room`` is None, since
     the room is then unknown.
@@ -106,9 +106,9 @@ def recognise(
     if not token:
         return None
     try:
-        place = signer.read(RESUME, token, ResumePlace, now)
+        point = signer.read(RESUME, token, ResumePoint, now)
     except ClientFault:
         if room is None:
             raise
         return None
-    return place if room in (None, place.room) else None
+    return point if room in (None, point.room) else None

@@ -21,7 +21,7 @@ class CaptionState(enum.Enum):
     CANCELLED = "cancelled"
 
     def __init__(self, value: str) -> None:
-        # An attribute and no property, because it is read for every caption at every turn.
+        # An attribute and no property, because it is read for every caption after every job.
         self.ended = value in ("final", "failed", "cancelled")
 
 

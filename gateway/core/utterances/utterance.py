@@ -64,7 +64,7 @@ class Caption:
         "speaker",
         "stable",
         "state",
-        "turn",
+        "text_number",
     )
 
     def __init__(
@@ -75,8 +75,8 @@ class Caption:
         self.speaker = speaker
         self.state = CaptionState.OPEN
         self.rev = 0
-        self.turn = 0
-        """Number of the utterance's text that the caption is made of; see `Utterance.turn`."""
+        self.text_number = 0
+        """`Utterance.text_number` of the text that the caption is made of."""
         self.by: By | None = None
         self.context: tuple[tuple[str, str], ...] | None = None
         """Texts before it, as its first job was told: engines reuse the same prompt."""
@@ -136,7 +136,7 @@ class Caption:
         self,
         job_id: str,
         rev: int,
-        turn: int,
+        text_number: int,
         *,
         partial: bool,
         grown: bool = False,
@@ -146,7 +146,7 @@ class Caption:
     ) -> None:
         """Note the job that was submitted for a text of the utterance.
 
-        :param turn: number of the text, see `Utterance.turn`
+        :param text_number: number of the text, see `Utterance.text_number`
         :param grown: whether the text was spoken in several revisions
         :param base: forced beginning of the translation
         :param needed: see `Job.needed`
@@ -154,7 +154,7 @@ class Caption:
         self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.QUEUE)
         self.job_id = job_id
         self.rev = rev
-        self.turn = turn
+        self.text_number = text_number
         self.partial = partial
         self._whole = not (partial or grown)
         self.flags = ()
@@ -175,10 +175,10 @@ class Caption:
         if not base:  # a free translation may contradict what was shown
             self.invalidate()
 
-    def update(self, rev: int, turn: int, *, needed: int = 0) -> None:
+    def update(self, rev: int, text_number: int, *, needed: int = 0) -> None:
         """Note the newer text that a waiting job was given."""
         assert self.state is CaptionState.QUEUED and self.partial, repr(self)
-        self.rev, self.turn, self._needed = rev, turn, needed
+        self.rev, self.text_number, self._needed = rev, text_number, needed
 
     def start(self, now: float) -> None:
         """Note that the engine was given the job."""
@@ -384,7 +384,7 @@ class Utterance(msgspec.Struct, eq=False):
     rev: int = 0
     text: str = ""
     """Text to translate: of a growing utterance as much as is agreed."""
-    turn: int = 0
+    text_number: int = 0
     """Number of `text`, which rises with every change of it."""
     lang: str = ""
     grown: bool = False
@@ -407,7 +407,7 @@ class Utterance(msgspec.Struct, eq=False):
         """True if it is complete or cancelled, and every caption of it has ended."""
         if not (self.final or self.cancelled):
             return False
-        for caption in self.captions.values():  # a loop, because this is asked at every turn
+        for caption in self.captions.values():  # a loop, because this is asked after every job
             if not caption.state.ended:
                 return False
         return True

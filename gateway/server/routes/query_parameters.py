@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
 from gateway.core.history.event_log import StreamPosition
-from gateway.core.session.connect_request import ConnectRequest, Renew, ResumePlace
+from gateway.core.session.connect_request import ConnectRequest, Renew, ResumePoint
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
@@ -26,13 +26,13 @@ SPEAKER = 128
 SOURCE = 256
 """Most characters of the languages that a speaker speaks, as in `Set`."""
 
-_DEFAULTS = ResumePlace("", "", Role.SPEAK, None, (), "live", None)
+_DEFAULTS = ResumePoint("", "", Role.SPEAK, None, (), "live", None)
 
 
 def read_query(
     query: QueryParams,
     codec: Codec | None,
-    resumed: ResumePlace | None = None,
+    resumed: ResumePoint | None = None,
     permissions: Permissions = EVERYTHING,
     renew: Renew | None = None,
 ) -> tuple[ConnectRequest, float | None]:

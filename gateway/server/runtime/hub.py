@@ -25,7 +25,7 @@ from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.room.room import Room
 from gateway.core.session.catch_up import LogReader
-from gateway.core.session.connect_request import ConnectRequest, ResumePlace, recognise
+from gateway.core.session.connect_request import ConnectRequest, ResumePoint, recognise
 from gateway.core.session.context import SessionContext
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
@@ -163,7 +163,7 @@ class Hub:
         self.act()
         return session
 
-    def recognise(self, token: str | None, room: str | None) -> ResumePlace | None:
+    def recognise(self, token: str | None, room: str | None) -> ResumePoint | None:
         """Return the place that a resume token states; see `connect_request.recognise`."""
         return recognise(self.signer, token, room, self.wall())
 

@@ -125,7 +125,7 @@ def say(made: Utterance, text: str, lang: str = "en", *, final: bool = True) -> 
     """Give an utterance a newer text."""
     made.text, made.lang, made.final = text, lang, final
     made.grown = made.grown or not final
-    made.turn += 1
+    made.text_number += 1
     made.rev += 1
 
 

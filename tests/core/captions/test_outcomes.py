@@ -66,7 +66,7 @@ def test_the_end_of_speech_publishes_the_original() -> None:
     stage = Stage()
     stage.outcomes.end_speech(stage.said, "hello", NOW + 1)
     assert (stage.said.text, stage.said.final, stage.said.at) == ("hello", True, NOW + 1)
-    assert stage.said.turn == 1 and names(stage.heard()) == ["source"]
+    assert stage.said.text_number == 1 and names(stage.heard()) == ["source"]
 
 
 def test_a_caption_that_does_not_continue_what_was_shown_is_corrected_before_its_end() -> None:

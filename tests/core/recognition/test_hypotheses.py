@@ -59,7 +59,7 @@ def test_a_last_hypothesis_without_words_withdraws_what_was_not_agreed() -> None
 
 def test_settled_words_stay_and_the_next_hypothesis_begins_behind_them() -> None:
     hypotheses = heard(*2 * ["we meet again. On Monday we"])
-    assert hypotheses.place(2.4, forced=False) == 3
+    assert hypotheses.settleable(2.4, forced=False) == 3
     cut = hypotheses.settle(3)
     assert cut == pytest.approx(1.2)
     hypotheses.add(words("on Monday we talk", cut))
@@ -82,17 +82,17 @@ def test_words_that_are_said_again_later_are_kept() -> None:
 
 def test_only_agreed_sentences_make_a_place_unless_it_is_forced() -> None:
     hypotheses = heard("we meet. Again we meet. And")
-    assert hypotheses.place(9, forced=False) == 0
-    assert hypotheses.place(2.4, forced=True) == 5
-    assert heard("we meet again and", "we meet again and").place(9, forced=False) == 0
+    assert hypotheses.settleable(9, forced=False) == 0
+    assert hypotheses.settleable(2.4, forced=True) == 5
+    assert heard("we meet again and", "we meet again and").settleable(9, forced=False) == 0
 
 
 def test_a_forced_place_is_the_longest_silence_of_the_second_half() -> None:
     hypotheses = Hypotheses(0.0)
     early, late = words("a b"), words("c d", 3.0)
     hypotheses.add(early + late + words("e f g", 4.5))
-    assert hypotheses.place(5.0, forced=True) == 4
-    assert hypotheses.place(0.1, forced=True) == 0
+    assert hypotheses.settleable(5.0, forced=True) == 4
+    assert hypotheses.settleable(0.1, forced=True) == 0
     assert hypotheses.settle(7) == pytest.approx(5.7)
 
 
@@ -162,19 +162,19 @@ def test_only_a_hypothesis_of_all_speech_replaces_agreed_words() -> None:
 
 def test_a_sentence_may_end_where_the_settled_audio_ends_but_not_at_the_cut() -> None:
     hypotheses = heard(*2 * ["we meet. Again"])
-    assert hypotheses.place(0.8, forced=False) == 2
-    assert hypotheses.place(9.0, forced=False) == 2  # however early it is
+    assert hypotheses.settleable(0.8, forced=False) == 2
+    assert hypotheses.settleable(9.0, forced=False) == 2  # however early it is
     assert hypotheses.settle(3) and hypotheses.agreed == 0
     squeezed = Hypotheses(1.0)
     for _ in range(2):
         squeezed.add(words("a. b", 0.2))
-    assert squeezed.place(9.0, forced=False) == 0
+    assert squeezed.settleable(9.0, forced=False) == 0
 
 
 def test_a_forced_place_is_never_in_the_first_half() -> None:
     hypotheses = Hypotheses(0.0)
     hypotheses.add(words("a", 2.0) + words("b c d e f", 3.6))
-    assert hypotheses.place(6.0, forced=True) == 6
+    assert hypotheses.settleable(6.0, forced=True) == 6
 
 
 TEXTS = st.lists(
@@ -193,7 +193,7 @@ def test_agreed_words_are_never_retracted_before_the_end(
         shown = [units.key(word.text) for word in hypotheses.words]
         assert shown[: len(agreed)] == agreed
         agreed = shown[: len(hypotheses.settled) + hypotheses.agreed]
-        if cuts and (place := hypotheses.place(9.0, forced=False)):
+        if cuts and (place := hypotheses.settleable(9.0, forced=False)):
             cuts -= 1
             begin = hypotheses.settle(place)
         times = [time for word in hypotheses.words for time in (word.start, word.end)]

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gateway.core.scheduling.overload import AT_LEAST, CALM, HOLD, SLOT_S, OverloadMonitor
+from gateway.core.scheduling.overload import AT_LEAST, CALM, HOLD, SEAT_S, OverloadMonitor
 from tests.support.meeting import NOW
 from tests.support.typed import current
 
@@ -118,7 +118,7 @@ def test_a_queue_that_does_not_become_empty_is_too_much() -> None:
     assert not current(engine.load.overloaded)
     engine.second((0.6, 1.0), (3.0, 1.0))
     assert engine.load.overloaded
-    assert repr(engine.load) == "<OverloadMonitor overloaded, 2 slots, 2 rooms, 1.000 s a final>"
+    assert repr(engine.load) == "<OverloadMonitor overloaded, 2 seats, 2 rooms, 1.000 s a final>"
 
 
 def test_finals_that_take_longer_than_alone_are_too_much_though_they_do_not_wait() -> None:
@@ -275,11 +275,11 @@ def test_a_place_is_free_again_after_a_while_of_silence_or_at_the_end_of_the_roo
     engine.load.vacate(served[0])
     engine.load.vacate("unknown")
     assert engine.seat("late", "later") == [True, False]
-    for _ in range(int(SLOT_S) + 1):
+    for _ in range(int(SEAT_S) + 1):
         engine.seat(*served[1:])
         engine.second()
     assert engine.load.rooms == 2
-    for _ in range(int(SLOT_S) - 1):
+    for _ in range(int(SEAT_S) - 1):
         engine.second()
     assert engine.load.rooms == 2
     engine.second()
@@ -295,9 +295,9 @@ def test_a_room_has_the_place_of_the_tenant_that_spoke_in_it_first() -> None:
     engine = Engine()
     engine.seat("shared", tenant="one")
     engine.seat("shared", tenant="two")
-    assert engine.load._slots_held == {"one": 1}
+    assert engine.load._seats_held == {"one": 1}
     engine.load.vacate("shared")
-    assert not engine.load._slots_held
+    assert not engine.load._seats_held
 
 
 def test_the_newest_slots_are_taken_away_as_many_as_the_engine_is_short_of() -> None:

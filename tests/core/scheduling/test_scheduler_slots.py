@@ -151,7 +151,7 @@ def test_finals_that_wait_for_one_engine_delay_no_utterance_for_another() -> Non
     engines = Engines(de=1, fr=1)
     dispatch = scheduler(engines, depth=100)
     dispatch.load._run = 1.0  # a final takes a second
-    dispatch.load._slots = {"a": ("", NOW), "b": ("", NOW)}
+    dispatch.load._seats = {"a": ("", NOW), "b": ("", NOW)}
     queue(dispatch, *(job(f"d{n}", "de") for n in range(5)))
     queue(dispatch, job("p", "de", priority=Priority.PARTIAL))
     started(dispatch, engines)

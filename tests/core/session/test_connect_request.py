@@ -6,7 +6,7 @@ import pytest
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
 from gateway.auth.tokens import Signer
-from gateway.core.session.connect_request import ConnectRequest, ResumePlace, recognise
+from gateway.core.session.connect_request import ConnectRequest, ResumePoint, recognise
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 
@@ -27,7 +27,7 @@ def token(seat: ConnectRequest = SEAT, most: int = 10) -> str:
 
 
 def test_a_token_states_the_place_that_it_was_made_for() -> None:
-    place = ResumePlace("s1", "club", Role.VIEW, "en", ("de", "fr"), "stable", "Ana", None, 2)
+    place = ResumePoint("s1", "club", Role.VIEW, "en", ("de", "fr"), "stable", "Ana", None, 2)
     assert recognise(SIGNER, token(), None, NOW) == place
     assert recognise(SIGNER, token(), "club", NOW) == place
 

@@ -278,7 +278,7 @@ def test_an_erased_caption_keeps_no_text() -> None:
 
 def test_a_new_caption_is_of_no_text_and_shows_nothing() -> None:
     made = caption()
-    assert (made.state, made.rev, made.turn, made.partial) == (CaptionState.OPEN, 0, 0, True)
+    assert (made.state, made.rev, made.text_number, made.partial) == (CaptionState.OPEN, 0, 0, True)
     assert (made.stable, made.draft, made.text, made.committed) == ("", "", "", "")
     assert (made.by, made.context, made.flags, made.job_id) == (None, None, (), None)
     assert not (made.forced or made.broken or made.contradicted)
@@ -287,7 +287,7 @@ def test_a_new_caption_is_of_no_text_and_shows_nothing() -> None:
 def test_a_job_is_noted_with_the_text_that_it_translates() -> None:
     made = caption()
     made.queue("j1", 4, 2, partial=False, now=NOW)
-    assert (made.job_id, made.rev, made.turn, made.partial) == ("j1", 4, 2, False)
+    assert (made.job_id, made.rev, made.text_number, made.partial) == ("j1", 4, 2, False)
 
 
 def test_a_source_that_changes_before_anything_is_stable_leaves_later_text_as_it_is() -> None:
@@ -339,7 +339,7 @@ def test_an_echo_replaces_a_translation_that_was_not_needed() -> None:
 def test_a_new_utterance_says_nothing_yet() -> None:
     made = Utterance("u1", 3, "s1")
     assert (made.id, made.root, made.ord, made.author) == ("u1", "u1", 3, "s1")
-    assert (made.rev, made.turn, made.seq, made.text, made.lang) == (0, 0, 0, "", "")
+    assert (made.rev, made.text_number, made.seq, made.text, made.lang) == (0, 0, 0, "", "")
     assert (made.statement, made.began, made.at) == (Statement(), 0.0, 0.0)
     assert (made.grown, made.final, made.cancelled, made.retracted) == (False,) * 4
     assert made.captions == {} and not made.ended

@@ -132,7 +132,7 @@ def test_a_job_that_waits_may_be_of_a_newer_revision() -> None:
     made = caption()
     made.queue("j1", 1, 1, partial=True, now=NOW)
     made.update(2, 2)
-    assert (made.rev, made.turn, made.job_id) == (2, 2, "j1")
+    assert (made.rev, made.text_number, made.job_id) == (2, 2, "j1")
 
 
 # --- a source that is changed under it ------------------------------------------------------------

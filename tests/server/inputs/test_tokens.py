@@ -16,7 +16,7 @@ import gateway
 from gateway.auth.permissions import Claims, Role
 from gateway.auth.tokens import MAX_TOKEN, TICKET, Ticket
 from gateway.core.session import connect_request
-from gateway.core.session.connect_request import ResumePlace
+from gateway.core.session.connect_request import ResumePoint
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.app import GatewayApp
 from gateway.server.routes.api import TranslateRequest
@@ -104,7 +104,7 @@ async def present(app: GatewayApp, tokens: Iterable[tuple[str, str]]) -> None:
     assert not slow
 
 
-SHAPES: dict[str, type] = {connect_request.RESUME: ResumePlace, TICKET: Ticket}
+SHAPES: dict[str, type] = {connect_request.RESUME: ResumePoint, TICKET: Ticket}
 
 
 @pytest.mark.parametrize("kind", SIGNED)
