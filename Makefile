@@ -13,7 +13,7 @@ MODEL  ?= gateway/model
 # Every start of Python would compile all modules again: 1.4 s of CPU for the server, not 0.6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-node test-browser test-clients bench instructions train evaluate clean
+.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-3.13 test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	@$(BIN)/gateway serve $(ARGS) || { status=$$?; \
@@ -90,11 +90,15 @@ test-browser: $(TEST)
 
 # Clients of other services: LiveKit and Pipecat with OpenAI's realtime sockets, LibreTranslate's and
 # DeepL's over HTTP. They have an environment of their own, since some are large.
-test-clients:
-	$(PYTHON) -m venv .venv-clients
-	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -e . -e tools --group clients
-	.venv-clients/bin/python -m pytest -m clients
+CLIENTS := .venv-clients
+$(CLIENTS)/.made: pyproject.toml tools/pyproject.toml tools/hatch_metadata.py
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	$(CLIENTS)/bin/python -m pip install -q --disable-pip-version-check -e . -e tools --group clients
+	@touch $@
+
+test-clients: $(CLIENTS)/.made
+	$(CLIENTS)/bin/python -m pytest -m clients
 
 # Tests with a real vLLM on the CPU, in an environment of their own, since vLLM brings PyTorch.
 test-vllm:
@@ -134,6 +138,20 @@ test-oldest: $(TEST)
 OLDEST_TESTS := tests/client/test_api.py tests/engines/ctranslate2 tests/engines/test_contract.py \
   tests/protocol tests/server/access tests/server/uvicorn tests/storage/sqlite \
   tests/test_public_names.py
+
+# The same tests and those of Redis with Python 3.13 and the newest dependencies, in a root of
+# Debian 13. TESTS=tests runs all, which takes as long as `make test`.
+NEWEST := .venv-3.13
+TESTS ?= $(OLDEST_TESTS) tests/server/fleet
+$(NEWEST)/.made: pyproject.toml tools/pyproject.toml tools/hatch_metadata.py requirements/speech.txt
+	scripts/debian-13.sh python3 -m venv $(NEWEST)
+	scripts/debian-13.sh $(NEWEST)/bin/python -m pip install -q -U 'pip>=25.1'
+	scripts/debian-13.sh $(NEWEST)/bin/python -m pip install -q -e . -e tools --group test
+	scripts/debian-13.sh $(NEWEST)/bin/python -m pip install -q --no-deps -r requirements/speech.txt
+	@touch $@
+
+test-3.13: $(NEWEST)/.made
+	scripts/debian-13.sh $(NEWEST)/bin/python -m pytest -n auto --dist loadfile -m '$(QUICK)' $(TESTS)
 
 # Known vulnerabilities of the dependencies. If the service cannot be reached, the output says so.
 audit: $(TEST)
@@ -200,4 +218,4 @@ evaluate: $(RUN)
 	$(BIN)/python -m training.evaluate $(MODEL) $(DATA)
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-oldest build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-oldest .venv-clients .venv-3.13 build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
