@@ -48,7 +48,7 @@ def test_no_other_module_makes_an_http_client_for_requests_of_the_gateway() -> N
         if re.search(r"httpx2?\.(Async)?Client\(", path.read_text(encoding="utf-8"))
     }
     # The commands ask gateways, not receivers.
-    assert {name for name in made if not name.startswith("cli/")} == {"outgoing/http.py"}
+    assert {name for name in made if not name.startswith("cli/")} == {"io/http.py"}
 
 
 @pytest.mark.parametrize(
