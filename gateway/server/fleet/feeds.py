@@ -14,7 +14,7 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
@@ -48,26 +48,30 @@ OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
 
 
-class RoomListener(Protocol):
-    """The follower of one room."""
+class FeedListener(Protocol):
+    """The follower of rooms."""
 
-    async def begin(self, entries: Sequence[Entry]) -> None:
-        """Handle the durable events so far. Nothing else is called before this returns."""
+    async def begin(self, name: str, entries: Sequence[Entry]) -> None:
+        """Handle the durable events of a room so far. No other call comes before this returns."""
 
-    def feed(self, payload: bytes) -> None:
-        """Handle the next message of another gateway, or the next durable event."""
+    def told(self, name: str, message: object) -> None:
+        """Handle a message about a room.
 
-    def own(self, message: object) -> None:
-        """Handle the next volatile message of this gateway, see `FleetLink.publish`."""
+        :param message: bytes of another gateway or of a durable event, or a volatile message of
+            this gateway, see `FleetLink.publish`
+        """
 
-    def owner(self, gateway: str | None) -> None:
-        """Note which gateway owns the room."""
+    def owner_changed(self, name: str, gateway: str | None) -> None:
+        """Note which gateway owns a room."""
 
-    def gap(self) -> None:
+    def gap(self, name: str) -> None:
         """Note that volatile messages may have been lost."""
 
-    async def entries(self, after: int) -> Sequence[Entry]:
-        """Return the durable events after a number."""
+    async def entries(self, name: str, after: int) -> Sequence[Entry]:
+        """Return the durable events of a room after a number."""
+
+    def on_broadcast(self, payload: bytes) -> None:
+        """Handle a message to all gateways, this gateway's own included."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +79,7 @@ class RoomFeed:
     """A room whose feed is read."""
 
     name: str
-    listener: RoomListener
+    listener: FeedListener
     fence: int = 0
     owner: str | None = None
     seq: int = 0
@@ -107,30 +111,27 @@ class RoomFeed:
         self.owner, self.fence = gateway, max(fence, self.fence)
         if changed:
             self.behind.clear()  # they are of the owner before
-            self.listener.owner(gateway)
+            self.listener.owner_changed(self.name, gateway)
 
 
 class Feeds:
-    """The feeds that one gateway follows.
+    """The feeds that one gateway follows."""
 
-    :param on_broadcast: called with each message to all gateways, this gateway's own included
-    """
-
-    def __init__(self, connection: RedisConnection, on_broadcast: Callable[[bytes], None]) -> None:
+    def __init__(self, connection: RedisConnection, listener: FeedListener) -> None:
         self.rooms: dict[str, RoomFeed] = {}
         self._connection = connection
         self._part = connection.part("the feeds of the link")
-        self._on_broadcast = on_broadcast
+        self._listener = listener
         self._subscriptions: PipelinedConnection | None = None
         self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
 
-    async def follow(self, name: str, listener: RoomListener) -> None:
+    async def follow(self, name: str) -> None:
         """Subscribe to a room, and give the listener its durable events.
 
         The listener is called again from the next turn of the loop on, first with the owner. Raises
         `ClientFault` (``busy``) if Redis is away.
         """
-        room = self.rooms[name] = RoomFeed(name, listener)
+        room = self.rooms[name] = RoomFeed(name, self._listener)
         room.subscribed = asyncio.get_running_loop().create_future()
         try:
             with translated():
@@ -147,7 +148,7 @@ class Feeds:
         room.owner, room.fence = self.owner(held)
         if entries:
             room.seq = entries[-1][0]
-        await listener.begin(entries)
+        await self._listener.begin(name, entries)
         asyncio.get_running_loop().call_soon(self._hand_over, room)
 
     async def unfollow(self, name: str) -> None:
@@ -167,7 +168,7 @@ class Feeds:
             for seq, payload in page:
                 if seq > room.seq:  # the feed goes on meanwhile
                     room.seq = seq
-                    room.listener.feed(payload)
+                    room.listener.told(room.name, payload)
 
     async def _pages(self, name: str, after: int) -> AsyncIterator[list[Entry]]:
         """Read a log in pages, so that a long one does not stop the event loop. Raises `Away`."""
@@ -202,7 +203,7 @@ class Feeds:
                 return False
             room.behind.append((after, message))
         else:
-            room.listener.own(message)
+            room.listener.told(room.name, message)
         return True
 
     async def run(self) -> None:
@@ -263,7 +264,7 @@ class Feeds:
             return
         name = lua_scripts.room_of(channel)
         if not name and kind == b"message":
-            self._on_broadcast(data)
+            self._listener.on_broadcast(data)
         room = self.rooms.get(name)
         if room is None:
             return
@@ -286,9 +287,9 @@ class Feeds:
         if seq > VOLATILE:  # the fence was checked when it was written
             if seq == room.seq + 1:
                 room.seq = seq
-                room.listener.feed(payload)
+                room.listener.told(room.name, payload)
                 while room.behind and room.behind[0][0] <= seq:
-                    room.listener.own(room.behind.popleft()[1])
+                    room.listener.told(room.name, room.behind.popleft()[1])
             elif seq > room.seq:
                 # The log has this message too, unless it was forged.
                 self._begin_reload(room)
@@ -297,7 +298,7 @@ class Feeds:
                 room.set_owner(payload.decode() or None, fence)
             elif fence != room.own:  # its own messages are here already
                 room.fence = fence
-                room.listener.feed(payload)
+                room.listener.told(room.name, payload)
 
     def _begin_reload(self, room: RoomFeed) -> None:
         room.hold(())
@@ -318,14 +319,14 @@ class Feeds:
             kept = (one for n, one in held if n >= before or one[1] <= room.seq)
             room.held = deque(kept, maxlen=HELD)
             room.behind.clear()
-            room.listener.gap()
+            room.listener.gap(room.name)
             self._hand_over(room)
 
     def _hand_over(self, room: RoomFeed) -> None:
         """Deliver the messages that were held back, and go on with the feed."""
         if room.subscribed is not None:
             room.subscribed = None
-            room.listener.owner(room.owner)
+            room.listener.owner_changed(room.name, room.owner)
         held, room.held = room.held or deque(), None
         while held and not room.reading:
             self._deliver(room, held.popleft())

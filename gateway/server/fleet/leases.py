@@ -167,7 +167,7 @@ class Leases:
         owned.fence, owned.value, owned.lapsed = fence, f"{self._id} {fence}", False
         if last < room.seq:
             until = room.seq
-            entries = await room.listener.entries(last)
+            entries = await room.listener.entries(room.name, last)
             owned.missing = [entry for entry in entries if entry[0] <= until]
             self._lapsed()
         room.own = fence

@@ -16,13 +16,11 @@ import secrets
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from redis.asyncio import Redis
-
 from gateway.io.tasks import BackgroundTasks
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
-from gateway.server.fleet.feeds import Entry, Feeds, RoomListener, unreachable
+from gateway.server.fleet.feeds import Entry, FeedListener, Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
 from gateway.server.fleet.pipelined_connection import (
@@ -46,7 +44,7 @@ KEY_BYTES: Final = 32
 """Least length of a signing key."""
 
 
-class LinkListener(Protocol):
+class LinkListener(FeedListener, Protocol):
     """The listener of a link: the rooms that a gateway shares."""
 
     def on_request(self, payload: bytes) -> None:
@@ -57,9 +55,6 @@ class LinkListener(Protocol):
 
     def on_gateway_lost(self, gateway: str) -> None:
         """Note that a gateway that sent requests shows no life."""
-
-    def on_broadcast(self, payload: bytes) -> None:
-        """Handle a message to all gateways, this gateway's own included."""
 
     def on_connection(self, up: bool) -> None:
         """Note that Redis went away or came back."""
@@ -97,7 +92,7 @@ class FleetLink:
         self._joined = False  # this gateway was once part of the fleet
         self._vacant = 0  # renewals in a row without any version
         self._connection = RedisConnection(url, listener.on_connection)
-        self._feeds = Feeds(self._connection, listener.on_broadcast)
+        self._feeds = Feeds(self._connection, listener)
         self._writer = Writer(self.id, self._connection, keep=keep)
         self._leases = self._writer.leases = Leases(
             self.id,
@@ -120,7 +115,7 @@ class FleetLink:
         self._tasks = BackgroundTasks(log, "the link with the other gateways has failed")
 
     def __repr__(self) -> str:
-        return f"<FleetLink {self.id}, {self.owned} of {len(self._feeds.rooms)} rooms owned>"
+        return f"<FleetLink {self.id}, {len(self._leases.rooms)} rooms owned>"
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -207,11 +202,6 @@ class FleetLink:
         return self._connection.foreign is None
 
     @property
-    def owned(self) -> int:
-        """Number of rooms that this gateway owns."""
-        return len(self._leases.rooms)
-
-    @property
     def queued(self) -> int:
         """Number of commands that wait for Redis or for its answer."""
         return len(self._writer)
@@ -228,9 +218,9 @@ class FleetLink:
 
     # --- rooms ----------------------------------------------------------------------------------
 
-    async def follow(self, name: str, listener: RoomListener) -> None:
+    async def follow(self, name: str) -> None:
         """Subscribe to a room, and give the listener its durable events, see `Feeds.follow`."""
-        await self._feeds.follow(name, listener)
+        await self._feeds.follow(name)
 
     async def unfollow(self, name: str) -> None:
         """Stop following a room that this gateway does not own."""
@@ -242,11 +232,6 @@ class FleetLink:
             return await self._feeds.read(name, after)
         except Away as exc:
             raise unreachable() from exc
-
-    def owner(self, name: str) -> str | None:
-        """Return the gateway that owns a followed room, as far as this gateway knows."""
-        room = self._feeds.rooms.get(name)
-        return None if room is None else room.owner
 
     def owns(self, name: str) -> bool:
         """Tell whether this gateway owns a room."""
@@ -313,12 +298,3 @@ class FleetLink:
         A message that still waits is replaced.
         """
         self._broadcast = payload
-
-    async def names(self) -> list[str]:
-        """Return the names of all rooms with a log. Raises `Away`."""
-        pattern = lua_scripts.log("*")
-
-        async def scan(redis: Redis) -> list[bytes]:
-            return [key async for key in redis.scan_iter(match=pattern, count=1_000)]
-
-        return sorted(map(lua_scripts.room_of, await self._connection.run(scan)))

@@ -277,7 +277,7 @@ class FleetRooms(Fleet):
             if name in self.replicas:  # another socket was faster
                 return
             try:
-                await self.link.follow(name, _Listener(self, name))
+                await self.link.follow(name)
             except ClientFault:
                 await self.link.unfollow(name)
                 raise
@@ -326,15 +326,14 @@ class FleetRooms(Fleet):
             if name not in self.replicas:
                 await self.link.unfollow(name)
 
-    def told(self, name: str, message: FeedMessage | bytes) -> None:
+    def told(self, name: str, message: object) -> None:
         """Pass a message of an authority here, or the bytes of any, on to the replica."""
         replica = self.replicas.get(name)
         if replica is None or replica.ended:
             return
         try:
-            if isinstance(message, bytes):
-                message = decode_feed(message)
-            replica.feed(message, self.host.now())
+            known = decode_feed(message) if isinstance(message, bytes) else message
+            replica.feed(cast(FeedMessage, known), self.host.now())
         except Exception as exc:  # the other rooms go on
             log.error("a room cannot be followed", exc_info=redacted(exc), extra={"room": name})
             # Its clients come back to a new replica.
@@ -354,39 +353,14 @@ class FleetRooms(Fleet):
             else:
                 self._own.take(replica)
 
-
-class _Listener:
-    """The follower of one room: the replica, as soon as there is one."""
-
-    def __init__(self, rooms: FleetRooms, name: str) -> None:
-        self._rooms = rooms
-        self._name = name
-
-    async def begin(self, entries: Sequence[Entry]) -> None:
-        """Handle the durable events so far."""
-        await self._rooms.begin(self._name, entries)
-
-    def feed(self, payload: bytes) -> None:
-        """Handle the next message of another gateway, or the next durable event."""
-        self._rooms.told(self._name, payload)
-
-    def own(self, message: object) -> None:
-        """Handle the next volatile message of this gateway's authority."""
-        self._rooms.told(self._name, cast(FeedMessage, message))
-
-    def owner(self, gateway: str | None) -> None:
-        """Note which gateway owns the room."""
-        self._rooms.owner_changed(self._name, gateway)
-
-    def gap(self) -> None:
-        """Note that volatile messages may have been lost."""
-        replica = self._rooms.replicas.get(self._name)
-        if replica is not None:
+    def gap(self, name: str) -> None:
+        """Note that volatile messages about a room may have been lost."""
+        if (replica := self.replicas.get(name)) is not None:
             replica.introduce()
 
-    async def entries(self, after: int) -> Sequence[Entry]:
-        """Return the durable events after a number."""
-        replica = self._rooms.replicas.get(self._name)
+    async def entries(self, name: str, after: int) -> Sequence[Entry]:
+        """Return the durable events of a room after a number."""
+        replica = self.replicas.get(name)
         if replica is None:
             return []
         kept = replica.log.entries(after)  # here, since the log changes meanwhile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from gateway.server.fleet.feeds import Entry
@@ -24,28 +25,12 @@ class Follower:
         self.owners: list[str | None] = []
         self.gaps = 0
 
-    async def begin(self, entries: Sequence[Entry]) -> None:
-        self.log += entries
-
     def feed(self, payload: bytes) -> None:
         number, _, _ = payload.partition(b" ")
         if number.isdigit():
             self.log.append((int(number), payload))
         else:
             self.volatile.append(payload.decode())
-
-    def own(self, message: object) -> None:
-        assert isinstance(message, str)
-        self.volatile.append(message)
-
-    def owner(self, gateway: str | None) -> None:
-        self.owners.append(gateway)
-
-    def gap(self) -> None:
-        self.gaps += 1
-
-    async def entries(self, after: int) -> Sequence[Entry]:
-        return [entry for entry in self.log if entry[0] > after]
 
     @property
     def numbers(self) -> list[int]:
@@ -62,7 +47,7 @@ class Peer:
         self.broadcasts: list[bytes] = []
         self.connections: list[bool] = []
         self.keys: list[bytes] = []
-        self.rooms: dict[str, Follower] = {}
+        self.rooms: defaultdict[str, Follower] = defaultdict(Follower)
         self.link = FleetLink(
             redis.url,
             version=version,
@@ -90,10 +75,28 @@ class Peer:
     def on_connection(self, up: bool) -> None:
         self.connections.append(up)
 
+    async def begin(self, name: str, entries: Sequence[Entry]) -> None:
+        self.rooms[name].log += entries
+
+    def told(self, name: str, message: object) -> None:
+        if isinstance(message, bytes):
+            self.rooms[name].feed(message)
+        else:
+            self.rooms[name].volatile.append(str(message))
+
+    def owner_changed(self, name: str, gateway: str | None) -> None:
+        self.rooms[name].owners.append(gateway)
+
+    def gap(self, name: str) -> None:
+        self.rooms[name].gaps += 1
+
+    async def entries(self, name: str, after: int) -> Sequence[Entry]:
+        return [entry for entry in self.rooms[name].log if entry[0] > after]
+
     async def follow(self, room: str = ROOM) -> Follower:
         """Follow a room, with all that its log has."""
         follower = self.rooms[room] = Follower()
-        await self.link.follow(room, follower)
+        await self.link.follow(room)
         await until(lambda: follower.owners != [])
         return follower
 

@@ -16,7 +16,7 @@ from gateway.server.fleet import link, lua_scripts
 from gateway.server.fleet.away import Away, reason
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Feeds, pack
-from tests.server.fleet.links import ROOM, Follower, Links, Peer
+from tests.server.fleet.links import ROOM, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer
 
@@ -228,7 +228,7 @@ async def test_rooms_are_busy_while_the_connection_of_the_feeds_is_lost(
     assert lost is not None
     await lost._connection.disconnect(nowait=True)  # as the client does when a read fails
     found = await asyncio.gather(
-        *(peer.link.follow(f"{ROOM} {n}", Follower()) for n in range(4)), return_exceptions=True
+        *(peer.link.follow(f"{ROOM} {n}") for n in range(4)), return_exceptions=True
     )
     assert [fault.code for fault in found if isinstance(fault, ClientFault)] == [ErrorCode.BUSY] * 4
     await until(lambda: peer.link._feeds._subscriptions not in (None, lost))
@@ -279,8 +279,10 @@ class SilentConnection:
         self.received += self.pings <= self._answered
 
 
-async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no_answer() -> None:
-    feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None), lambda payload: None)
+async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no_answer(
+    redis: RedisServer,
+) -> None:
+    feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None), Peer(redis))
     connection: Any = SilentConnection(answered=2)
     with pytest.raises(Away, match="no answer"):
         await feeds._watch(connection)
