@@ -7,8 +7,9 @@ claims that are read. Must not know: keys, signatures, how callers authenticate.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +20,10 @@ from gateway.text import languages
 
 Pattern = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_~*?-]+\Z")]
 """A room's name, or a pattern of names with ``*`` and ``?``."""
+
+
+WILD = frozenset("*?")
+"""The signs of a pattern that stand for others."""
 
 
 class Role(enum.StrEnum):
@@ -73,7 +78,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
         """Room of a socket that names none, if the permissions are for exactly one room."""
         # Without any room there is none to choose, as with a pattern.
         (room, *more) = self.rooms or ("*",)
-        return None if more or {"*", "?"} & set(room) else room
+        return None if more or not WILD.isdisjoint(room) else room
 
     def check_role(self, role: Role) -> None:
         """Raise `ClientFault` (``forbidden``) if ``role`` is higher than allowed."""
@@ -105,7 +110,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_room(self, room: str) -> None:
         """Raise `ClientFault` (``forbidden``) if ``room`` is not allowed."""
-        if not any(fnmatchcase(room, pattern) for pattern in self.rooms):
+        if not _covers(self.rooms, room):
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
                 "This key does not allow a private room."
@@ -137,7 +142,12 @@ def _covers(patterns: Iterable[str], room: str) -> bool:
     if "*" in patterns or room in patterns:
         return True
     # A pattern is covered only by itself or by ``*``: comparing two patterns is not worth the code.
-    return not {"*", "?"} & set(room) and any(fnmatchcase(room, pattern) for pattern in patterns)
+    # `fnmatch` would keep 32,768 compiled patterns, 55 MB of rooms that somebody has had a ticket
+    # for. `re` keeps 512.
+    return WILD.isdisjoint(room) and any(
+        not WILD.isdisjoint(pattern) and re.match(translate(pattern), room) is not None
+        for pattern in patterns
+    )
 
 
 EVERYTHING = Permissions()

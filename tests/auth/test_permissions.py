@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Quota, Role
@@ -109,3 +111,22 @@ def test_only_room_is_the_single_room_that_is_allowed(
     rooms: tuple[str, ...], only: str | None
 ) -> None:
     assert Permissions(rooms=rooms).only_room == only
+
+
+@pytest.mark.parametrize("pattern", ["meeting-{}", "meeting-{}-*"])
+def test_the_rooms_of_many_tokens_take_no_memory_once_they_were_checked(pattern: str) -> None:
+    def check(numbers: range) -> None:
+        for number in numbers:
+            name = pattern.format(number)
+            Permissions(rooms=(name,)).check_room(name.replace("*", "a"))
+
+    check(range(1_000))  # a bounded cache is full
+    tracemalloc.start()
+    try:
+        check(range(1_000, 2_000))
+        before = tracemalloc.get_traced_memory()[0]
+        check(range(2_000, 4_000))
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert after - before < 100_000
