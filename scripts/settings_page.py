@@ -9,7 +9,7 @@ from gateway.settings.catalogue import (
     engine_table,
     output_table,
 )
-from gateway.settings.listing import shown
+from gateway.settings.loading import shown
 from gateway.settings.setting import Setting
 
 HEAD = f"""\

@@ -26,7 +26,7 @@ from gateway.cli.terminal import complain
 from gateway.client import NotTranslated, Refused
 from gateway.errors import GatewayError
 from gateway.server.process.logs import set_up_logs
-from gateway.settings import catalogue, listing, loading
+from gateway.settings import catalogue, loading
 from gateway.settings.catalogue import SettingsError
 from gateway.text import languages
 
@@ -135,9 +135,9 @@ def _add_listing(parser: argparse.ArgumentParser) -> None:
 
 def _settings(args: argparse.Namespace) -> int:
     if args.json:
-        print(json.dumps(listing.as_json(loaded(args)), ensure_ascii=False, indent=2))
+        print(json.dumps(loading.as_json(loaded(args)), ensure_ascii=False, indent=2))
     else:
-        print(listing.as_text(loaded(args)))
+        print(loading.as_text(loaded(args)))
     return 0
 
 

@@ -1,7 +1,8 @@
-"""Loading of settings from flags, environment variables and a TOML file.
+"""Loading of settings from flags, environment variables and a TOML file, and listing them.
 
-Owns: the order flag > environment > file > default, the errors for values that cannot be used, and
-suggestions for misspelled names. Must not know: what a setting is used for.
+Owns: the order flag > environment > file > default, the errors for values that cannot be used,
+suggestions for misspelled names, and hiding secrets in a list. Must not know: what a setting is
+used for.
 
 In the file a prefix can be a table: ``[limit]`` with ``text = 500`` is ``limit_text = 500``. Each
 ``[[engine]]`` table describes one of several engines; what it leaves out is as outside of the
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from gateway.settings.catalogue import (
     engine_table,
     output_table,
     table,
+    value,
 )
 from gateway.settings.setting import PREFIX, Setting
 from gateway.text import languages
@@ -259,10 +261,55 @@ def _toml(path: Path) -> dict[str, Any]:
 def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a file, with tables that are no settings themselves as prefixes."""
     flat: dict[str, Any] = {}
-    for key, value in file.items():
+    for key, given in file.items():
         # `[vllm]` is a setting whose value is a table, `[limit]` a prefix of several settings.
-        if isinstance(value, dict) and key not in table():
-            flat |= {f"{key}_{name}": inner for name, inner in value.items()}
+        if isinstance(given, dict) and key not in table():
+            flat |= {f"{key}_{name}": inner for name, inner in given.items()}
         else:
-            flat[key] = value
+            flat[key] = given
     return flat
+
+
+def as_text(loaded: LoadedSettings) -> str:
+    """Return one line for each setting, with value and origin. Secrets are masked."""
+    return "\n".join(f"{name:24} {text:24}  {origin}" for name, text, origin in _in_force(loaded))
+
+
+def as_json(loaded: LoadedSettings) -> dict[str, dict[str, Any]]:
+    """Return ``value`` and ``origin`` of every setting by its name. Secrets are masked."""
+    return {
+        name: {
+            "value": text if text == _MASK else msgspec.json.decode(text or "null"),
+            "origin": origin,
+        }
+        for name, text, origin in _in_force(loaded)
+    }
+
+
+_MASK = "****"
+
+
+def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value (JSON; empty for none, masked if secret) and origin of each setting."""
+    for row in table().values():
+        now = value(loaded.settings, row.name)
+        text = _MASK if row.secret and now else shown(now)
+        yield row.name, text, loaded.origins.get(row.name, "default")
+    for output in loaded.settings.outputs:
+        # The address of an output contains a secret.
+        yield f"output.{output.label}", shown([output.kind, output.room]), "[[output]]"
+    for engine in loaded.settings.engines:
+        for row in engine_table().values():
+            name = f"engine.{engine.name}.{row.name}"
+            if name in loaded.origins:
+                own = row.name in EngineTable.__struct_fields__
+                now = getattr(engine if own else engine.settings, row.name)
+                text = _MASK if row.secret and now else shown(now)
+                yield name, text, loaded.origins[name]
+
+
+def shown(value: object) -> str:
+    """Return a value as TOML writes it, without the login that a URL may contain."""
+    # TOML and JSON write strings, numbers, switches and lists in the same way.
+    text = "" if value is None else msgspec.json.encode(value).decode()
+    return re.sub(r"//[^/@]*@", f"//{_MASK}@", text)

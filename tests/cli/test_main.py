@@ -19,7 +19,7 @@ from gateway.cli.main import main
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.stability import WITHOUT_CHECKS
 from gateway.limits import Limits
-from gateway.settings import catalogue, listing
+from gateway.settings import catalogue, loading
 from gateway.settings.catalogue import Settings
 from tests.support.command import fails
 
@@ -122,7 +122,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(listing, "as_text", full)
+        patched.setattr(loading, "as_text", full)
         assert fails(capsys, "settings") == (1, "gateway: No space left on device\n")
 
 

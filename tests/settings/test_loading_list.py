@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.settings import catalogue, listing
+from gateway.settings import catalogue, loading
 from gateway.settings.catalogue import Settings
 from gateway.settings.loading import load
 
 
 def test_the_listing_shows_values_and_origins_but_no_secrets() -> None:
-    text = listing.as_text(
+    text = loading.as_text(
         load(
             {"openai_url": "http://me:pass@there/v1"},
             {"GATEWAY_OPENAI_API_KEY": "sesame", "GATEWAY_LIMIT_TEXT": "5"},
@@ -41,11 +41,11 @@ def test_the_keys_of_engine_tables_are_listed_with_their_engine_and_without_secr
         encoding="utf-8",
     )
     loaded = load({"config": str(config)}, {})
-    rows = {line.split()[0]: line.split()[1] for line in listing.as_text(loaded).splitlines()}
+    rows = {line.split()[0]: line.split()[1] for line in loading.as_text(loaded).splitlines()}
     assert rows["engine.far.openai_api_key"] == "****"
     assert rows["engine.far.pairs"] == '[["en","ja"]]'
     assert rows["engine.far.engine"] == '"openai"'
-    assert listing.as_json(loaded)["engine.far.pairs"]["value"] == [["en", "ja"]]
+    assert loading.as_json(loaded)["engine.far.pairs"]["value"] == [["en", "ja"]]
 
 
 def test_every_key_of_an_engine_table_is_a_setting_or_documented() -> None:
@@ -58,6 +58,6 @@ def test_outputs_are_listed_without_their_addresses(tmp_path: Path) -> None:
     table = "[[output]]\nkind = 'zoom'\nroom = 'demo'\nurl = 'https://there/?signature=sesame'\n"
     config.write_text(table, encoding="utf-8")
     loaded = load({"config": str(config)}, {})
-    assert listing.as_json(loaded)["output.zoom"]["value"] == ["zoom", "demo"]
-    assert "sesame" not in listing.as_text(loaded) + repr(loaded.settings.outputs)
+    assert loading.as_json(loaded)["output.zoom"]["value"] == ["zoom", "demo"]
+    assert "sesame" not in loading.as_text(loaded) + repr(loaded.settings.outputs)
     assert all(row.doc for row in catalogue.output_table().values())
