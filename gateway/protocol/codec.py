@@ -84,7 +84,6 @@ def _msgpack_wire(message: ServerMessage) -> bytes:
 
 
 def _plain_wire(message: ServerMessage) -> bytes | None:
-    """Return the frame of `plain`."""
     line = plain(message)
     return None if line is None else frames.text(line.encode())
 

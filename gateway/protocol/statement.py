@@ -34,6 +34,6 @@ def stated(message: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any
 
 
 @cache
-def _shared(one: type[msgspec.Struct], other: type[msgspec.Struct]) -> tuple[str, ...]:
-    names = {*one.__struct_fields__} & {*other.__struct_fields__}
+def _shared(source: type[msgspec.Struct], target: type[msgspec.Struct]) -> tuple[str, ...]:
+    names = {*source.__struct_fields__} & {*target.__struct_fields__}
     return tuple(name for name in Statement.__struct_fields__ if name in names)

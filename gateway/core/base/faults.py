@@ -39,15 +39,15 @@ def closing() -> ClientFault:
     return ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
 
 
-def other_language(stated: str, found: str) -> ClientFault:
+def other_language(stated: str, lang: str) -> ClientFault:
     """Return the fault of a text that is surely not in the language stated for it.
 
-    :param found: tag of the language that it is in
+    :param lang: tag of the language that it is in
     """
     return ClientFault(
         ErrorCode.LANG_MISMATCH,
-        f"The text looks like {languages.name(found)}, but {languages.name(stated)} was stated.",
-        f"State `{found}`, or `auto`.",
+        f"The text looks like {languages.name(lang)}, but {languages.name(stated)} was stated.",
+        f"State `{lang}`, or `auto`.",
     )
 
 

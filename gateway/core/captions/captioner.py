@@ -383,7 +383,6 @@ class Captioner:
         self._submit(job, utterance, caption, now)
 
     def _admits(self, job: Job) -> bool:
-        """Tell whether a job may wait in the queue."""
         return self._scheduler.admits(1, job.priority, [(job.source, job.target)])
 
     def _submit(

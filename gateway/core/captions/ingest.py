@@ -194,7 +194,6 @@ class Ingest:
 
 
 def _check_revision(speech: Speech, rev: int) -> None:
-    """Check that ``rev`` can be the next revision. Raises `ClientFault` (``stale``)."""
     if rev <= speech.rev:
         raise ClientFault(
             ErrorCode.STALE,

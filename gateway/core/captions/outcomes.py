@@ -72,7 +72,7 @@ class CaptionOutcomes:
     def unfinished(self, utterance: Utterance, tag: str | None) -> list[Caption]:
         """Return the captions of a language that have not ended; of all languages with None."""
         lang = None if tag is None else self._subscribers.served_by(tag)
-        return [one for one in utterance.active if lang is None or one.lang == lang]
+        return [caption for caption in utterance.active if lang in (None, caption.lang)]
 
     def cancel(
         self,

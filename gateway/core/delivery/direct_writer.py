@@ -1,4 +1,4 @@
-"""The writing to one socket past its queue, for itself or together with a group.
+"""The writing to group socket past its queue, for itself or together with a group.
 
 Owns: when a frame may bypass the queue, and how much was written. Must not know: which frames wait
 (`gateway.core.delivery.outbox`).
@@ -45,14 +45,14 @@ class DirectWriter(ABC):
     def frames(self) -> int:
         """Frames that were taken or written so far."""
         return self._frames + (
-            sum(one.frames for one in self._groups) if self._shared is not None else 0
+            sum(group.frames for group in self._groups) if self._shared is not None else 0
         )
 
     @property
     def sent(self) -> int:
         """Bytes of these frames, without their heads."""
         return self._sent + (
-            sum(one.sent for one in self._groups) if self._shared is not None else 0
+            sum(group.sent for group in self._groups) if self._shared is not None else 0
         )
 
     @property
@@ -82,7 +82,7 @@ class DirectWriter(ABC):
             self._frames += group.frames
             self._sent += group.sent
         group.leave(self)
-        self._groups = tuple(one for one in self._groups if one is not group)
+        self._groups = tuple(other for other in self._groups if other is not group)
 
     def _queue_shared(self, envelope: Envelope, now: float) -> None:
         """Queue a delta of a group, unless the member is behind."""

@@ -359,7 +359,6 @@ class Outbox(DirectWriter):
         return [] if wire is None else [wire]
 
     def _remove(self, taken: int) -> None:
-        """Remove the first ``taken`` bytes of the queue."""
         self.bytes -= taken
         numbers = iter(list(self._queue))
         while taken:
@@ -387,7 +386,6 @@ _NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 
 def _size(wire: bytes) -> int:
-    """Return the bytes of a frame without its head."""
     return len(wire) - framing.offset(wire)
 
 

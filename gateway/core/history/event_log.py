@@ -240,16 +240,16 @@ class EventLog:
 
     def texts_of(self, ords: Iterable[int]) -> list[LogEntry]:
         """Return the entries with text of the utterances at some positions."""
-        left, found = set(ords), list[LogEntry]()
+        left, entries = set(ords), list[LogEntry]()
         wanted = frozenset(left)
         for entry in reversed(self._entries):  # from the end, as in `erase`
             if not left:
                 break
             if _text_of(entry.event) in wanted:
-                found.append(entry)
+                entries.append(entry)
                 if isinstance(entry.event, Source):
                     left.discard(entry.event.ord)
-        return found[::-1]
+        return entries[::-1]
 
     def _keep(self, entry: LogEntry) -> None:
         event = entry.event
@@ -313,7 +313,6 @@ def cost(event: Durable) -> int:
 
 
 def _memory(values: Iterable[object]) -> int:
-    """Return the memory of some values, in bytes."""
     size = 0
     for value in values:
         if isinstance(value, str):

@@ -27,7 +27,9 @@ class LogView:
         how things stand, not how they came about, so retracted utterances are left out.
         """
         under = self._by_language(tags)
-        return [one for event in self._log.last(most) for one in self._tagged(event, under)]
+        return [
+            envelope for event in self._log.last(most) for envelope in self._tagged(event, under)
+        ]
 
     def missed(
         self, tags: Iterable[str], seq: int, most: int
@@ -41,11 +43,11 @@ class LogView:
         if events is None:
             return None
         under = self._by_language(tags)
-        found = []
+        missed = []
         for event in events:
             assert event.seq is not None, "an event of a log has a number"
-            found.append((event.seq, self._tagged(event, under)))
-        return found
+            missed.append((event.seq, self._tagged(event, under)))
+        return missed
 
     def count(self, tags: Iterable[str], seq: int) -> int:
         """Return how many events `missed` has after ``seq`` in all."""

@@ -43,8 +43,8 @@ class AudioBuffer:
 
     def voice_end(self, start: int, end: int) -> int:
         """Return the number of the frame behind the last one with voice, ``start`` if none has."""
-        found = self._voice.rfind(1, self._index(start), self._index(end))
-        return start if found < 0 else self.begin + found + 1
+        last = self._voice.rfind(1, self._index(start), self._index(end))
+        return start if last < 0 else self.begin + last + 1
 
     def _index(self, frame: int) -> int:
         """Return the index of a frame, or of the nearest one that is kept."""

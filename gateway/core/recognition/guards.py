@@ -120,7 +120,7 @@ def without_echoes(words: Sequence[Word]) -> tuple[Word, ...]:
         keys.append(units.key(word.text))
         for length in range(1, min(PHRASE, len(keys) // 2) + 1):
             copy = kept[-length:]
-            instant = any(one.end - one.start < INSTANT for one in copy)
+            instant = any(word.end - word.start < INSTANT for word in copy)
             if instant and keys[-length:] == keys[-2 * length : -length]:
                 del kept[-length:], keys[-length:]
                 break

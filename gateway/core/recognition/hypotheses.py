@@ -126,7 +126,6 @@ class Hypotheses:
         self._cut, self._whole = cut, None
 
     def _gap(self, n: int) -> float:
-        """Return the silence behind the first ``n`` words behind the cut."""
         return self._shown[n].start - self._shown[n - 1].end if n < len(self._shown) else 0.0
 
     def _merged(self, words: list[Word]) -> list[Word]:

@@ -77,5 +77,4 @@ class LanguageChoice:
 
 
 def _among(lang: str, allowed: tuple[str, ...]) -> bool:
-    """Tell whether a language is allowed."""
     return not allowed or any(languages.same(lang, other) for other in allowed if lang)

@@ -163,7 +163,6 @@ class SpeechRecognition:
     # Audio
 
     def _add(self, frame: memoryview, probability: float) -> None:
-        """Process one frame."""
         voice = self._endpointer.is_voice(probability)
         number = self._audio.end
         # Kept before anything is decided, since the speech may begin before this frame.
@@ -180,7 +179,6 @@ class SpeechRecognition:
             self._audio.drop(self._audio.end - frames(self.timing.before))
 
     def _begin(self, begin: int) -> None:
-        """Begin an utterance with its first frame."""
         # Audio is in one utterance only, or its words would be shown twice.
         begin = max(begin, self._closed, self._audio.begin)
         language = LanguageChoice(self.langs, self._lang)
@@ -202,7 +200,6 @@ class SpeechRecognition:
             self._remove(spoken)
 
     def _is_noise(self, spoken: SpokenUtterance) -> bool:
-        """Tell whether an utterance has too little voice for speech."""
         return self._audio.voiced(spoken.begin, self._until(spoken)) < frames(self.timing.least)
 
     def _shed(self) -> None:
@@ -256,7 +253,6 @@ class SpeechRecognition:
         return min(voice_end + frames(self.timing.settle), self._until(spoken))
 
     def _next_job(self, spoken: SpokenUtterance) -> RecognitionJob | None:
-        """Return the job that is due for an utterance."""
         until = self._until(spoken)
         silent = until - self._endpointer.voice_end
         enough = self._enough(spoken)
@@ -406,12 +402,10 @@ class SpeechRecognition:
         self._show(rest)
 
     def _show(self, spoken: SpokenUtterance) -> None:
-        """Report the words of an unfinished utterance, if it has any."""
         if spoken.hypotheses.text:
             self._say(spoken, final=False)
 
     def _finish(self, spoken: SpokenUtterance) -> None:
-        """End the oldest utterance with the words that it has."""
         # Speech that no result covers is lost: an operator sees a recogniser that is too slow.
         if spoken.answered < self._enough(spoken):
             self._lost += self._audio.voiced(spoken.answered, self._until(spoken))
@@ -420,13 +414,11 @@ class SpeechRecognition:
         self._say(spoken, final=True)
 
     def _remove(self, spoken: SpokenUtterance) -> None:
-        """Forget an utterance and its audio."""
         self._pending.remove(spoken)
         silence = self._audio.end - frames(self.timing.before)
         self._audio.drop(self._pending[0].begin if self._pending else silence)
 
     def _say(self, spoken: SpokenUtterance, *, final: bool) -> None:
-        """Report the text of an utterance."""
         words, text = spoken.hypotheses.words, spoken.hypotheses.text
         if spoken.shown is not None:
             t0, t1 = spoken.shown.t0, spoken.shown.t1

@@ -161,19 +161,16 @@ class FeedSubscribers(Subscribers):
         self._feed = feed
 
     def join(self, member: Member) -> None:
-        """Add a member."""
         self._feed.codecs[member.outbox.codec] += 1
         super().join(member)
 
     def leave(self, member: Member, now: float) -> None:
-        """Remove a member."""
         self._feed.codecs -= Counter([member.outbox.codec])
         super().leave(member, now)
 
     def publish(
         self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
     ) -> None:
-        """Send a durable event."""
         self._feed.decided(envelope, lang, now, reply)
 
     def tell(
@@ -185,12 +182,10 @@ class FeedSubscribers(Subscribers):
         but: Member | None = None,
         tag: str | None = None,
     ) -> None:
-        """Send an event to everybody."""
         assert lang is None and but is None, "only durable events have a language and an answer"
         self._feed.told(envelope)
 
     def show(self, delta: Delta, now: float) -> None:
-        """Send more text of a caption."""
         self._feed.grown(delta)
 
     def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
@@ -206,7 +201,6 @@ class _RemoteOutbox(Outbox):
         self._feed = feed
 
     def push(self, envelope: Envelope, now: float) -> None:
-        """Send an event to the member."""
         self._feed.addressed(self._member, envelope.message)
 
     def fits(self, envelopes: object) -> bool:
@@ -232,7 +226,6 @@ class RemoteMember(Member):
         self._reported = (state.asked, frozenset[str]())
 
     def ended(self, now: float) -> None:
-        """Report that an utterance of the member has ended."""
         self.report()
 
     def report(self) -> None:
@@ -268,7 +261,6 @@ class Authority(Room):
         super().__init__(name, log=log, **room)
 
     def new_subscribers(self, targets: Sequence[str], linger: float) -> Subscribers:
-        """Return the members of a new room, see `FeedSubscribers`."""
         return FeedSubscribers(targets, linger, self.feed)
 
     def receive(self, message: InboxMessage, now: float) -> None:

@@ -53,8 +53,8 @@ class GrowingCaptions:
         before = self._shown
         self._shown = {(delta.id, delta.lang): delta for delta in growing}
         gone = [
-            Delta(id=one.id, rev=one.rev, lang=one.lang, draft="", reset=True, n=0)
-            for key, one in before.items()
+            Delta(id=delta.id, rev=delta.rev, lang=delta.lang, draft="", reset=True, n=0)
+            for key, delta in before.items()
             if key not in self._shown
         ]
         return [*gone, *self._shown.values()]

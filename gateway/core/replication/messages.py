@@ -280,7 +280,7 @@ _event: Callable[[memoryview], ServerMessage] = msgspec.json.Decoder(ServerMessa
 
 encode = msgspec.msgpack.Encoder().encode
 _decode_feed = msgspec.msgpack.Decoder(FeedMessage).decode
-_TAGS = {one.__struct_config__.tag for one in FeedMessage.__args__}
+_TAGS = {kind.__struct_config__.tag for kind in FeedMessage.__args__}
 
 
 def decode_feed(payload: bytes) -> FeedMessage:

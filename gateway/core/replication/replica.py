@@ -130,32 +130,26 @@ class Replica(AbstractRoom):
 
     @property
     def degraded(self) -> Degraded | None:
-        """The state of the service for members who join now; None if it works as usual."""
         return self._degraded if self._reached else Degraded(partials="off")
 
     @property
     def settled(self) -> bool:
-        """True if no member here has anything in flight."""
         return not any(member.in_flight for member in self.subscribers.members.values())
 
     @property
     def bytes(self) -> int:
-        """Memory of the events."""
         return self.log.bytes
 
     # --- members ------------------------------------------------------------------------------
 
     def use_tenant(self, tenant: str) -> str:
-        """Name the tenant of the members who join from now on."""
         self._tenant = tenant
         return tenant
 
     def shed(self, size: int) -> None:
-        """Forget the oldest events, to free ``size`` bytes of the log."""
         self.log.shed(size)
 
     def join(self, member: Member, now: float) -> None:
-        """Add a member, which reads nothing yet."""
         self.subscribers.join(member)
         self.empty_since = None
         self.translation_context.add_speaker(member.speaker or "")
@@ -172,7 +166,6 @@ class Replica(AbstractRoom):
         self._tell(Left(*self._origin, member.id, lost))
 
     def disconnect(self, member: Member, now: float) -> None:
-        """Let a member go whose socket was lost, and which may come back."""
         self.leave(member, now, lost=True)
 
     def want(self, member: Member, message: Want, now: float) -> None:
@@ -190,7 +183,6 @@ class Replica(AbstractRoom):
         self._tell(Wanted(*self._origin, member.id, langs, view, most, welcomed))
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
-        """Return the unfinished captions in ``tags``, for a member that has caught up."""
         if view == "final":
             return []
         return [
@@ -321,7 +313,6 @@ class Replica(AbstractRoom):
     # --- inside -----------------------------------------------------------------------------------
 
     def _greet(self, message: Greeted, now: float) -> None:
-        """Begin to follow the feed of an authority, in the state that it has."""
         if self.log.seq and message.epoch != self.log.epoch:
             self.end(CloseCode.GOAWAY, MOVED)  # it has begun anew, and this replica has missed it
             return
@@ -366,7 +357,6 @@ class Replica(AbstractRoom):
         )
 
     def _ask(self, id: str, requests: MemberRequests) -> None:
-        """Send the requests that were not sent yet, if there is an authority."""
         if not self.greeted:
             return
         for number, message, langs in requests.unsent():
@@ -389,7 +379,6 @@ class Replica(AbstractRoom):
         self._send(self.owner, message)
 
     def _decide(self, message: Decided, now: float) -> None:
-        """Deliver a durable event, once and in its order."""
         event, log = message.event, self.log
         assert event.seq is not None, "a durable event has a number"
         if not log.epoch:

@@ -177,17 +177,14 @@ class Room(AbstractRoom):
 
     @property
     def degraded(self) -> Degraded | None:
-        """State of the engine for people who join now; None if it works as usual."""
         return self._degraded
 
     @property
     def bytes(self) -> int:
-        """Memory of events and utterances."""
         return self.log.bytes + self.utterances.bytes
 
     @property
     def settled(self) -> bool:
-        """True if nothing is in flight, so that another process can continue with the log."""
         everybody = self.attendance.everybody
         return not self.captioner.jobs and not any(member.in_flight for member in everybody)
 
@@ -210,7 +207,6 @@ class Room(AbstractRoom):
             member.in_flight.clear()  # the tenant's account counts it while the member exists
 
     def finish_speaking(self, member: Member, now: float) -> None:
-        """Cancel the member's utterances that still grow: it will say no more."""
         for utterance in self.attendance.unfinished(member):
             if not utterance.final:
                 self.captioner.cancel(utterance, None, now)
@@ -222,26 +218,19 @@ class Room(AbstractRoom):
         self._presence.changed(now)
 
     def use_tenant(self, tenant: str) -> str:
-        """Use a tenant's share of the engine, unless somebody is in the room; return which."""
         if not self.attendance.everybody:  # else jobs of the earlier tenant may be waiting
             self.captioner.builder.tenant = tenant
         return self.captioner.builder.tenant
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
-        """Return the unfinished captions in ``tags``, for a member that has caught up."""
         return self.snapshots.in_flight(tags, view)
 
     # --- requests of members --------------------------------------------------------------------
 
     def knows(self, member: Member, id: str | None) -> bool:
-        """Tell whether a member may go on with an utterance of this id."""
         return self.utterances.knows(id)
 
     def say(self, member: Member, message: Say, now: float) -> None:
-        """Accept a new utterance or a revision of one.
-
-        Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
-        """
         # Revisions of what is in flight are always accepted, or it could never end.
         if len(member.in_flight) >= self.limits.inflight and not self.utterances.knows(message.id):
             raise ClientFault(
@@ -253,10 +242,6 @@ class Room(AbstractRoom):
         self._ingest.say(member, message, now)
 
     def cancel(self, member: Member, message: Cancel, now: float) -> None:
-        """Stop the work on an utterance and all its parts. The answer is always ``cancelled``.
-
-        Raises `ClientFault` (``forbidden``) if the utterance belongs to another speaker.
-        """
         id, langs, ref = message.id, message.langs, message.ref
         parts = self.utterances.parts(id)
         # A client may cancel what it has not said yet or what was forgotten: nothing is lost.
@@ -272,10 +257,6 @@ class Room(AbstractRoom):
                 self.captioner.cancel(part, langs or None, now, Reply(member, ref))
 
     def edit(self, member: Member, message: Edit, now: float) -> None:
-        """Replace a caption, or the original, which is then translated anew.
-
-        Raises `ClientFault` (``not_found``, ``forbidden``, ``stale``).
-        """
         text, lang = message.text, message.lang
         utterance = self.utterances.known(message.id)
         self._check_owner(member, utterance, "correct")
@@ -312,10 +293,6 @@ class Room(AbstractRoom):
             self._outcomes.settle(utterance, now)
 
     def retract(self, member: Member, message: Retract, now: float) -> None:
-        """Erase an utterance and all its parts, in all languages.
-
-        Raises `ClientFault` (``not_found``, ``forbidden``).
-        """
         self._check_owner(member, self.utterances.known(message.id), "retract")
         # A restored utterance has no speech.
         speech = self.utterances.speeches.get(message.id)
@@ -335,12 +312,10 @@ class Room(AbstractRoom):
     def get(
         self, member: Member, message: Get, now: float, langs: tuple[str, ...] | None = None
     ) -> None:
-        """Send a snapshot of an utterance. Raises `ClientFault` (``not_found``)."""
         shown = self.snapshots.snapshot(message.id, message.ref, Permissions(langs=langs))
         member.outbox.send(shown, now)
 
     def change_settings(self, member: Member, message: Set, now: float) -> None:
-        """Change the room's settings, and send everybody the new version."""
         context = self.translation_context
         context.change(message)
         if message.speaker is not None:
@@ -390,13 +365,11 @@ class Room(AbstractRoom):
             )
 
     def _abort(self, member: Member, now: float) -> None:
-        """Cancel the member's utterances that have not ended."""
         for utterance in self.attendance.unfinished(member):
             self.captioner.cancel(utterance, None, now)
         member.in_flight.clear()
 
     def _check_empty(self, now: float) -> None:
-        """Note since when the room is empty."""
         # First, because a cancelled caption may be the last that an absent member is waited for.
         self._languages.expire(now, now)
         if self.subscribers.members or self.attendance.away:

@@ -42,15 +42,15 @@ class Snapshots:
         if view == "final":
             return []
         tagged = self._subscribers.serving(tags)
-        found = []
+        snapshots = []
         for utterance in self._in_progress():
             read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
             captions = [(tag, caption) for tag, caption in read if caption is not None]
             # What has ended was sent from the log.
             if any(not caption.state.ended for _, caption in captions):
                 lines = tuple(_line(tag, caption, view) for tag, caption in captions)
-                found.append(Envelope(_snapshot(utterance, lines)))
-        return found
+                snapshots.append(Envelope(_snapshot(utterance, lines)))
+        return snapshots
 
     def growing(self, lang: str) -> list[Delta]:
         """Return the visible texts of the unfinished captions in a language, oldest first."""
@@ -84,14 +84,14 @@ class Snapshots:
 
         :param tags: a reader's tags, each with the language that serves it
         """
-        found = []
+        snapshots = []
         for utterance in utterances:
             for tag, served in reversed(tags.items()):
                 caption = utterance.captions.get(served)
                 if caption is not None and caption.state is CaptionState.FINAL:
                     lines = (_line(tag, caption, "live"),)
-                    found.append(Envelope(_snapshot(utterance, lines)))
-        return found
+                    snapshots.append(Envelope(_snapshot(utterance, lines)))
+        return snapshots
 
     # --- inside ---------------------------------------------------------------------------------
 

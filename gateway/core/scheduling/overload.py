@@ -258,7 +258,6 @@ class OverloadMonitor:
             self._free_newest(self._largest_tenant())
 
     def _relax(self, now: float) -> None:
-        """Serve more rooms, little by little."""
         if now - max(self._refused_at, self._late_at) >= self._hold:
             self.overloaded = False
             self._ended_at = now
@@ -277,10 +276,8 @@ class OverloadMonitor:
         return True
 
     def _largest_tenant(self) -> str:
-        """Return the tenant with most seats."""
         return max(self._seats_held, key=self._seats_held.__getitem__)
 
     def _free_newest(self, tenant: str) -> None:
-        """Free the newest seat of a tenant."""
         rooms = reversed(self._seats)
         self.vacate(next(room for room in rooms if self._seats[room][0] == tenant))

@@ -198,7 +198,6 @@ class Scheduler:
         return sum(n for pair, n in counts.items() if not {*lane}.isdisjoint(lane_of(*pair)))
 
     def _count(self, job: Job, change: int) -> None:
-        """Count a job that begins or ceases to wait."""
         if job.priority is Priority.FINAL:
             self.finals += change
         if self.slots is not None:
@@ -327,7 +326,6 @@ class Scheduler:
         return actions
 
     def _next(self) -> str | None:
-        """Remove and return the id of the job that is to start now; None if none is."""
         free = self.capacity - len(self._running)
         if not self._waiting or (free <= 0 and self.slots is None):
             return None
@@ -366,7 +364,6 @@ class Scheduler:
 
 
 def _fit(queues: Sequence[_Queue], depth: int) -> bool:
-    """Tell whether jobs can wait in all of these queues."""
     for queue in queues:
         if queue.queued + queue.jobs > depth + max(0, queue.free):
             return False

@@ -114,13 +114,13 @@ class JobTurns:
         ready: dict[str, dict[str, str]] = {}  # by tenant and room, the job that would be next
         if fits is not None:
             for tenant in tenants:
-                found = {
+                firsts = {
                     room: id
                     for room, ids in self._waiting[tenant].items()
                     if (id := next(filter(fits, ids), None)) is not None
                 }
-                if found:
-                    ready[tenant] = found
+                if firsts:
+                    ready[tenant] = firsts
             tenants = list(ready)
         if not tenants:
             return None

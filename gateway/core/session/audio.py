@@ -151,18 +151,17 @@ class SocketAudio:
         format = chosen(message, info.codecs, info.rates)
         langs = info.languages if tags == AUTO else tuple(tags.split(","))
         if info.languages:
-            found = {lang: languages.match(lang, info.languages) for lang in langs}
-            strange = [lang for lang, match in found.items() if match is None]
+            known = {lang: languages.match(lang, info.languages) for lang in langs}
+            strange = [lang for lang, match in known.items() if match is None]
             if strange:
                 raise unsupported(strange, info.languages)
-            langs = tuple(match for match in found.values() if match is not None)
+            langs = tuple(match for match in known.values() if match is not None)
         # Opened last, because a stream counts for the recogniser.
         stream = AudioStream(self._service, self._session, format, langs, tags=tags, t0=message.t0)
         self._stream = stream
         self._session.outbox.send(stream.state(message.ref), now)
 
     def _accept(self, frame: bytes, now: float) -> None:
-        """Pass a frame on. Raises `ClientFault`."""
         stream = self._stream
         if stream is None or stream.over:
             raise ClientFault(

@@ -300,7 +300,6 @@ class AudioStream:
             self._session.audio_ended(now)
 
     def _say(self, heard: Heard, now: float) -> None:
-        """Say the newest text of an utterance."""
         if heard.utterance != self._utterance:
             self._utterance, self._rev = heard.utterance, 0
         id = f"{self._worker.id}-{heard.utterance}"
@@ -349,14 +348,12 @@ class AudioStream:
         return languages.match(lang, self.tags.split(",")) or lang
 
     def _clock(self, second: float) -> float:
-        """Return the speaker's time of a second of the audio."""
         clock = next(
             (c for begin, c in reversed(self._offsets) if begin <= second), self._offsets[0][1]
         )
         return round(clock + second, 3)
 
     def _delay(self, second: float, now: float) -> float:
-        """Return the time since a second of the audio arrived."""
         while len(self._arrivals) > 1 and self._arrivals[0][0] < second:
             self._arrivals.popleft()
         return now - self._arrivals[0][1] if self._arrivals else 0.0

@@ -329,7 +329,6 @@ class Session:
         self.outbox.send(Help(types=HELP, ref=message.ref), now)
 
     def _listen(self, message: Audio | AudioChunk, now: float) -> None:
-        """Begin or end the audio of this socket, or take a piece of it."""
         if self.audio is None:
             self.audio = SocketAudio(self, self._context.speech, self._context.limits, now)
         self._check_role("send audio")
@@ -419,7 +418,6 @@ class Session:
             raise ClientFault(ErrorCode.FORBIDDEN, why, "Connect with role=speak.")
 
     def _move(self, event: SessionEvent) -> None:
-        """Change the state. Raises `IllegalTransition`."""
         state = next_state(SESSION_TRANSITIONS, self.state, event)
         if state is not self.state:
             ids = {"session": self.id, "room": self.room.name}

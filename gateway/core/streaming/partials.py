@@ -248,7 +248,6 @@ class PartialPolicy:
 
 
 def _begins(text: list[str], head: list[str]) -> bool:
-    """Tell whether ``text`` begins with ``head``."""
     return units.common(text, head) == len(head)
 
 

@@ -227,7 +227,6 @@ class PauseMap:
 
 
 def _joints(text: str, clauses: re.Pattern[str]) -> Iterable[int]:
-    """Yield the indexes at which clauses begin."""
     return (match.start(1) if match.lastindex else match.end() for match in clauses.finditer(text))
 
 
@@ -293,7 +292,6 @@ def _aligned(keys: list[str], consumed: Sequence[str], size: int) -> int:
 
 
 def _swap(a: str, b: str) -> float:
-    """Return the cost of one word instead of the other."""
     if a == b:
         return 0.0
     # A number may be another spelling of any word: `25` and "twenty".

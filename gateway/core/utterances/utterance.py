@@ -427,7 +427,6 @@ class Utterance(msgspec.Struct, eq=False):
 
 
 def _agree(a: str, b: str) -> bool:
-    """Tell whether one of two texts begins with the other."""
     return a.startswith(b) or b.startswith(a)
 
 
