@@ -7,7 +7,7 @@ them, because not every engine has one (OpenAI's clients take ``usage`` for opti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.errors import GatewayError
 from gateway.server.openai_api.requests import MODEL
@@ -18,50 +18,34 @@ INVALID = "invalid_request_error"
 """Type of errors that another request avoids."""
 
 
-class ChatAnswer:
+class ChatAnswer(NamedTuple):
     """One answer of ``/v1/chat/completions``, whole or streamed.
 
-    :param id: unique id, without the prefix that OpenAI's ids have
-    :param created: seconds since the epoch
-    :param model: name of the model, with both languages
+    ``id``       unique id, without the prefix that OpenAI's ids have
+    ``created``  seconds since the epoch
+    ``model``    name of the model, with both languages
     """
 
-    def __init__(self, id: str, created: int, model: str) -> None:
-        self._id = id
-        self._created = created
-        self._model = model
+    id: str
+    created: int
+    model: str
 
     def whole(self, text: str) -> Json:
         """Return the body of an answer that is not streamed."""
         message = {"role": "assistant", "content": text, "refusal": None}
-        return self._body(
-            "chat.completion",
-            {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"},
-        )
+        return self._body("chat.completion", message=message, finish_reason="stop")
 
-    def begin(self) -> Json:
-        """Return the event before the first text of a stream."""
-        return self._chunk({"role": "assistant", "content": ""})
+    def chunk(self, finish: str | None = None, **delta: str) -> Json:
+        """Return an event of a stream. The first has the ``role``, and the last is a ``finish``."""
+        return self._body("chat.completion.chunk", delta=delta, finish_reason=finish)
 
-    def add(self, text: str) -> Json:
-        """Return the event with more text."""
-        return self._chunk({"content": text})
-
-    def end(self) -> Json:
-        """Return the event behind the last text."""
-        return self._chunk({}, "stop")
-
-    def _chunk(self, delta: Json, finish: str | None = None) -> Json:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return self._body("chat.completion.chunk", choice)
-
-    def _body(self, kind: str, choice: Json) -> Json:
+    def _body(self, kind: str, **choice: object) -> Json:
         return {
-            "id": f"chatcmpl-{self._id}",
+            "id": f"chatcmpl-{self.id}",
             "object": kind,
-            "created": self._created,
-            "model": self._model,
-            "choices": [choice],
+            "created": self.created,
+            "model": self.model,
+            "choices": [{"index": 0, "logprobs": None, **choice}],
         }
 
 

@@ -77,10 +77,11 @@ async def _encoded(
 ) -> AsyncGenerator[bytes]:
     async with aclosing(texts):
         try:
-            yield _sse(answer.begin()) + _sse(answer.add(first))
+            begin = answer.chunk(role="assistant", content="")
+            yield _sse(begin) + _sse(answer.chunk(content=first))
             async for text in texts:
-                yield _sse(answer.add(text))
-            yield _sse(answer.end())
+                yield _sse(answer.chunk(content=text))
+            yield _sse(answer.chunk("stop"))
         except GatewayError as fault:
             yield _sse(error(fault, 500))
     yield DONE

@@ -18,7 +18,9 @@ def test_a_whole_chat_completion_is_one_of_openai_without_a_count_of_tokens() ->
 
 def test_the_chunks_of_a_chat_completion_are_those_of_openai() -> None:
     answer = ChatAnswer("1", 7, "translate-en-to-de")
-    events = [answer.begin(), answer.add("Ha"), answer.add("llo"), answer.end()]
+    events = [answer.chunk(role="assistant", content="")]
+    events += [answer.chunk(content=text) for text in ("Ha", "llo")]
+    events.append(answer.chunk("stop"))
     read = [types.chat.ChatCompletionChunk.model_validate(event, strict=True) for event in events]
     assert "".join(chunk.choices[0].delta.content or "" for chunk in read) == "Hallo"
     assert [chunk.choices[0].finish_reason for chunk in read] == [None, None, None, "stop"]
@@ -48,7 +50,11 @@ def test_a_chat_completion_has_the_fields_of_openais_reference() -> None:
     whole = [{**choice, "message": message, "finish_reason": "stop"}]
     assert answer.whole("Hallo") == {**body, "object": "chat.completion", "choices": whole}
     first = [{**choice, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]
-    assert answer.begin() == {**body, "object": "chat.completion.chunk", "choices": first}
+    assert answer.chunk(role="assistant", content="") == {
+        **body,
+        "object": "chat.completion.chunk",
+        "choices": first,
+    }
 
 
 def test_a_model_is_owned_by_the_gateway() -> None:
