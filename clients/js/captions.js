@@ -29,7 +29,8 @@ const GROWING = "growing";
 const INTERRUPTED = "interrupted"; // by a broken connection; it continues if the room still exists
 const MISSING = "missing"; // nobody read this language when it was said
 const BLANK = { stable: "", draft: "", status: GROWING, code: null };
-const ENDED = ["final", "failed", "cancelled"];
+const SILENT = "silent"; // the original only fills a pause ("um")
+const ENDED = ["final", "failed", "cancelled", SILENT];
 const UNKNOWN_ORD = Number.MAX_VALUE; // sorts after every known one
 
 /**
@@ -252,7 +253,8 @@ function applyCancelled(state, event) {
   const utterance = state.utterances.get(key);
   if (!utterance) return state;
   if (event.lang) {
-    return updateCaption(state, event, (c) => ({ ...c, draft: "", status: "cancelled" }));
+    const status = event.was === "none" ? SILENT : "cancelled";
+    return updateCaption(state, event, (c) => ({ ...c, draft: "", status }));
   }
   if (utterance.retracted) return state;
   const utterances = new Map(state.utterances);

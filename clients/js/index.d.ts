@@ -14,7 +14,7 @@ export interface Caption {
   readonly stable: string;
   readonly draft: string;
   /** `interrupted`: the connection ended before the caption did. */
-  readonly status: "growing" | "final" | "failed" | "cancelled" | "interrupted" | "missing";
+  readonly status: "growing" | "final" | "failed" | "cancelled" | "silent" | "interrupted" | "missing";
   /** Why it failed; one of the error codes. */
   readonly code: string | null;
   /** Written by a person. */

@@ -20,6 +20,7 @@ STYLE.replaceSync(`
   [part=line] { padding-block: .2em; }
   [part=speaker] { font-weight: 600; font-size: .85em; }
   [part=draft] { opacity: .65; }
+  [part=line]:has([data-status=silent]):not(:has([data-status]:not([data-status=silent]))) { display: none; }
   [data-status=failed] [part=stable], [data-status=interrupted] [part=stable] { font-style: italic; }
 `);
 

@@ -248,7 +248,8 @@ class Captioner:
             return
         utterance, caption = sink.utterance, sink.caption
         if sink.revises:
-            self._outcomes.revise(utterance, caption, sink.text, "mt", now)
+            if sink.text:
+                self._outcomes.revise(utterance, caption, sink.text, "mt", now)
         elif caption.partial:
             delta = caption.finish_partial()
             if delta is not None:
@@ -258,6 +259,9 @@ class Captioner:
             # It ended before the committed text did, so `restart` was not called.
             caption.withdraw()
             self._resubmit(utterance, caption, now)
+        elif not caption.text:
+            # The original only fills a pause, and has no words in this language.
+            self._outcomes.cancel(utterance, [caption], caption.lang, "none", now, None)
         else:
             terms = self.builder.context.glossary.find(utterance.text, caption.lang)
             if missed(terms, caption.text):

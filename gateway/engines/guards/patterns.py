@@ -218,9 +218,6 @@ FILLERS = frozenset(
 )
 """Words that fill a pause. A source of nothing else may have no translation."""
 
-PAUSE = "…"
-"""Caption of a source of `FILLERS` alone that a model has no words for, in every language."""
-
 CURRENCY_LANGUAGES = frozenset(("de", "en", "es", "fr", "ja", "zh"))
 """Languages whose words are in `CURRENCIES`."""
 

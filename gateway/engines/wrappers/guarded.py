@@ -16,7 +16,6 @@ import msgspec
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper, log_ids
 from gateway.engines.base.language_detection import Detector
 from gateway.engines.guards.complete_output import Guard
-from gateway.engines.guards.patterns import PAUSE
 from gateway.engines.guards.streaming_output import OutputGuard
 from gateway.engines.guards.words import is_filler
 from gateway.errors import EngineFault, Rejected
@@ -33,7 +32,7 @@ class GuardedEngine(EngineWrapper):
 
     If a guard rejects an output, the same job is submitted again with ``attempt`` 2. A chunk with
     ``reset`` voids what was passed on of the first attempt. A second rejection ends the job in
-    `Rejected`. If the source only fills a pause ("um"), the job ends with "…" instead.
+    `Rejected`. If the source only fills a pause ("um"), the job ends without a text instead.
 
     Chunks have no token ids from the point where a guard left something out.
 
@@ -179,12 +178,11 @@ class GuardedSink(SinkWrapper):
         self.sink.chunk(chunk)
 
     def pause(self) -> None:
-        """End the job with a pause, because its source has no word that could be translated."""
+        """End the job without a text, because its source has no word that could be translated."""
         self.reset_pending = self.reset_pending or self.has_output
         self.withheld = Chunk("", 0)
-        # The next text of a partial need not begin with a pause.
-        if not self.job.partial or self.reset_pending:
-            self._send("" if self.job.partial else PAUSE)
+        if self.reset_pending:
+            self._send("")
         self.finish(None)
 
     def _finish(self) -> None:

@@ -23,6 +23,7 @@ from gateway.core.session.session import Session
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.protocol.fields import Translations
 from gateway.protocol.messages import (
+    By,
     Cancelled,
     Delta,
     Failed,
@@ -273,6 +274,10 @@ class OneShot:
                         unfinished -= 1
                         self._end_piece(at)
                         yield self._kept(failed)
+                    case Cancelled(lang=str(lang), was="none") as silent:
+                        unfinished -= 1
+                        self._end_piece(at)
+                        yield self._made(silent, int(silent.id), lang, "", "mt")
                     case Failed(code=code, msg=msg):
                         why = msg or "The text could not be translated."
                         raise EngineFault(why, ErrorCode(code))
@@ -316,16 +321,29 @@ class OneShot:
     def _kept(self, failed: Failed) -> Final:
         """Return the caption of a piece in another language than the text: the piece itself."""
         piece, _ = self._pieces[int(failed.id) - 1]
+        return self._made(failed, failed.ord, failed.lang, piece, "same", (KEPT,))
+
+    def _made(
+        self,
+        event: Failed | Cancelled,
+        ord: int,
+        lang: str,
+        text: str,
+        by: By,
+        flags: tuple[str, ...] = (),
+    ) -> Final:
+        """Return a caption that no engine made, for the end of one."""
+        assert event.seq is not None, "it ended something"
         return Final(
-            seq=failed.seq,
-            id=failed.id,
-            rev=failed.rev,
-            ord=failed.ord,
-            lang=failed.lang,
-            text=piece,
-            by="same",
+            seq=event.seq,
+            id=event.id,
+            rev=event.rev,
+            ord=ord,
+            lang=lang,
+            text=text,
+            by=by,
             ms=Timing(queue=0, first=0, total=0),
-            flags=(KEPT,),
+            flags=flags,
         )
 
     def join(self, finals: list[Final]) -> list[str]:

@@ -11,6 +11,7 @@ from gateway.protocol.messages import (
     Ack,
     Cancelled,
     Delta,
+    Edited,
     Failed,
     Final,
     Settings,
@@ -450,3 +451,23 @@ def test_a_room_takes_the_memory_of_its_log_and_of_its_utterances() -> None:
     before = room.room.bytes
     peer.say("hello")
     assert room.room.bytes == room.room.log.bytes + room.room.utterances.bytes > before
+
+
+def test_a_caption_without_words_is_cancelled_and_kept_from_those_who_come_late() -> None:
+    room, peer = meeting("de")
+    peer.say("um", id="x")
+    room.finish(room.job("de"), "")
+    end = one(Cancelled, peer.events())
+    assert (end.id, end.lang, end.was, end.seq) == ("x", "de", "none", 2)
+    assert not peer.session.member.in_flight.utterances
+    late = room.enter("de").events()
+    assert [event for event in late if isinstance(event, (Final, Failed))] == []
+
+
+def test_a_corrected_original_without_words_leaves_its_old_caption() -> None:
+    room, peer = meeting("de")
+    peer.say("good", id="x")
+    room.finish(room.job("de"), "gut")
+    assert names(peer.send("edit", id="x", lang="en", text="um")) == ["edited"]
+    room.finish(room.job("de"), "")
+    assert names(peer.events()) == []

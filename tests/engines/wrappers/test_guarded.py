@@ -124,14 +124,12 @@ async def test_the_work_on_a_rejected_output_is_stopped_before_the_second_begins
         assert engine.unfinished == 0
 
 
-async def test_a_source_that_only_fills_a_pause_is_a_pause_if_the_model_has_no_word_for_it() -> (
-    None
-):
+async def test_a_source_that_only_fills_a_pause_has_no_text_if_the_model_has_no_word() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     inner = TwoMinds([" "], GOOD)
     async with started(engine := GuardedEngine(inner, counts)):
         um = msgspec.structs.replace(job(), text="Um, uh.")
-        assert await read(engine, um) == [Chunk("…", 0)]
+        assert await read(engine, um) == []
         growing = msgspec.structs.replace(um, id="j2", partial=True)
         assert await read(engine, growing) == []
         assert counts == {(Guard.FILLER, "trimmed"): 1}
@@ -142,7 +140,7 @@ async def test_a_pause_voids_what_was_shown_before() -> None:
     engine = GuardedEngine(TwoMinds(LOOP, GOOD), Counter())
     async with started(engine):
         chunks = await read(engine, msgspec.structs.replace(job(), text="äh"))
-        assert len(chunks) > 1 and (chunks[-1].text, chunks[-1].reset) == ("…", True)
+        assert len(chunks) > 1 and (chunks[-1].text, chunks[-1].reset) == ("", True)
     engine = GuardedEngine(TwoMinds(["Er", " fickt"], GOOD), Counter())
     async with started(engine):
         growing = msgspec.structs.replace(job(), text="äh", partial=True)

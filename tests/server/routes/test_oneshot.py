@@ -142,3 +142,13 @@ async def test_the_lines_of_two_requests_are_said_in_turns() -> None:
         await asyncio.gather(*(shot.finals() for shot in shots))
         turns = [session for session, _ in groupby(said)]
         assert turns == [shot.session for shot in shots] * 5
+
+
+async def test_a_text_that_only_fills_a_pause_has_an_empty_translation() -> None:
+    engine = ScriptedEngine(script={("um", "de"): []})
+    async with browse(engine=engine) as (client, _):
+        body = {"text": "um\nhello", "source_lang": "en", "target_lang": "de"}
+        answer = await client.post("/v1/translate", json=body)
+        assert (answer.status_code, answer.json()["translation"]) == (200, "[de] hello")
+        answer = await client.post("/v1/translate", json=body | {"text": "um"})
+        assert (answer.status_code, answer.json()["translation"]) == (200, "")

@@ -86,6 +86,12 @@ test("cancelled ends growing captions, in one language or in all", () => {
   assert.equal(only(after(...begun, one)).captions.de.status, "cancelled");
 });
 
+test("a caption of an original that only fills a pause is silent", () => {
+  const none = { type: "cancelled", seq: 3, id: "a", rev: 1, lang: "de", was: "none" };
+  const { captions } = only(after(source("a", 1), delta({ draft: "äh" }), none, final({})));
+  assert.deepEqual([captions.de.status, captions.de.draft, captions.de.stable], ["silent", "", ""]);
+});
+
 test("an unfinished utterance is removed when it is cancelled", () => {
   const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
   const cancelled = { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" };
