@@ -4,6 +4,7 @@ import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
 import "./page/interface-language.js";
 import { inLanguage, nameOf } from "./page/languages.js";
+import { preferredOf } from "./page/pairs.js";
 import { STRINGS, UI_LANGUAGE, uiNameOf, wantedLanguages } from "./page/strings.js";
 
 const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer
@@ -21,10 +22,9 @@ async function fetchLanguages() {
 
 /** Sort the languages: those that the reader wants first, in that order, then by name. */
 function byPreference(tags) {
-  const base = (tag) => tag.split("-")[0];
-  const preferred = wantedLanguages().map(base);
-  const rank = (tag) => (preferred.includes(base(tag)) ? preferred.indexOf(base(tag)) : Infinity);
-  return [...tags].sort((a, b) => rank(a) - rank(b) || nameOf(a).localeCompare(nameOf(b)));
+  const preferred = preferredOf(wantedLanguages(), tags);
+  const others = tags.filter((tag) => !preferred.includes(tag));
+  return [...preferred, ...others.sort((one, other) => nameOf(one).localeCompare(nameOf(other)))];
 }
 
 function languageItem(tag, i) {
@@ -37,6 +37,6 @@ function languageItem(tag, i) {
   return item;
 }
 
-$("#room").textContent = settings.room ?? "";
+$("#room").textContent = settings.name || settings.room || "";
 if (settings.room) $("#languages").append(...byPreference(await fetchLanguages()).map(languageItem));
 else $("#message").textContent = STRINGS.join.noMeeting;

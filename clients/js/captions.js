@@ -4,7 +4,8 @@
 // Must not know: sockets, the document.
 //
 // An utterance: { key, id, epochIndex, ord, lang, text, speaker, final, retracted, interrupted, position,
-//                 at, captions: { [lang]: caption } }
+//                 at, edited, captions: { [lang]: caption } }
+//   edited: optional, a person corrected the original
 //   interrupted: the connection ended, so captions that had not begun are not expected any more
 //   at: milliseconds since 1970 at which its original was finished; null if the page does not know
 //   position: optional { epochIndex, ord }, where the utterance was shown before a restart
@@ -75,8 +76,10 @@ export function reduce(state, event) {
         status: GROWING,
       }));
     case "final":
-      return updateCaption(state, event, () => finishedCaption(event));
+      // A late reader may be sent the caption of a line before the first one: without its original it has no place.
+      return isKnown(state, event) ? updateCaption(state, event, () => finishedCaption(event)) : state;
     case "failed":
+      if (!isKnown(state, event)) return state;
       return updateCaption(state, event, () => ({ ...BLANK, status: "failed", code: event.code }));
     case "cancelled":
       return applyCancelled(state, event);
@@ -193,6 +196,10 @@ function growingSegment(state, root, text = "") {
   }
 }
 
+function isKnown({ epochIndex, utterances }, { id }) {
+  return utterances.has(`${epochIndex}/${id}`);
+}
+
 /** Show who speaks from the first text on: a caption names its speaker before the `source` comes. */
 function nameSpeaker(state, event) {
   const known = state.utterances.get(`${state.epochIndex}/${event.id}`);
@@ -202,13 +209,14 @@ function nameSpeaker(state, event) {
 
 /** Replace the text of a caption or of the original by what a person wrote. */
 function applyEdited(state, event) {
+  if (!isKnown(state, event)) return state;
   const known = state.utterances.get(`${state.epochIndex}/${event.id}`);
-  const original = known?.lang === event.lang;
+  const original = known.lang === event.lang;
   return updateUtterance(state, event, (u) => {
     const captions = { ...u.captions };
     // The original is also a caption for those who read that language.
     if (!original || captions[event.lang]) captions[event.lang] = finishedCaption(event);
-    return { ...u, text: original ? event.text : u.text, captions };
+    return { ...u, ...(original && { text: event.text, edited: true }), captions };
   });
 }
 

@@ -40,6 +40,8 @@ export interface Utterance {
   readonly speaker: string | null;
   /** The original is complete. */
   readonly final: boolean;
+  /** A person corrected the original. */
+  readonly edited?: boolean;
   readonly captions: Readonly<Record<string, Caption | undefined>>;
 }
 

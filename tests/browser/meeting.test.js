@@ -25,8 +25,8 @@ test("readers see who speaks while a line is typed, and a name is asked for once
   const page = await connected(await open(environment, `/?room=${room}&to=de`));
   const reader = await connected(await open(environment, `/?room=${room}&role=view&to=de`));
   await reader.getByText("Captions will appear here when someone speaks.").waitFor();
-  await page.getByLabel("Your name").fill("Åsa");
-  await page.getByLabel("Your name").press("Enter");
+  await page.locator("#start").getByLabel("Your name").fill("Åsa");
+  await page.locator("#start").getByLabel("Your name").press("Enter");
   await page.locator("#line").pressSequentially("we meet again on Thursday ");
   const [name] = [reader.locator(".row .speaker", { hasText: "Åsa" })];
   await name.waitFor();
@@ -211,6 +211,7 @@ test("a browser without speech recognition suggests what to do instead", async (
 
 test("a pasted transcript is played line by line with its speakers", async () => {
   const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
+  await page.getByRole("button", { name: "More" }).click();
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: good morning\nBen: hello");
   await page.getByRole("button", { name: "Play", exact: true }).click();
@@ -220,6 +221,7 @@ test("a pasted transcript is played line by line with its speakers", async () =>
 
 test("a pasted transcript keeps text in angle brackets", async () => {
   const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
+  await page.getByRole("button", { name: "More" }).click();
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: use List<T> if a < b\n<b>42</b>");
   await page.getByText("2 lines, 1 speaker").waitFor();
@@ -241,7 +243,8 @@ for (const [phone, dark] of [[false, false], [true, true]]) {
     assert.equal((await page.locator(".source").allInnerTexts()).join(" "), speech);
     assert.equal(await page.inputValue("#line"), "");
     assert.equal(await page.locator("#input-note").innerText(), "");
-    await page.getByRole("button", { name: "Paste a transcript" }).click();
+    await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("button", { name: "Paste a transcript" }).click();
     await page.fill("#pasted", `Ann: ${speech}`);
     await page.getByText("2 lines, 1 speaker. Lines over 2,000 characters are divided into several.").waitFor();
     await picture(page, `long-pasted-${phone ? "telephone" : "desk"}`);

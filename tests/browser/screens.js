@@ -20,12 +20,22 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
     await seen(panel);
     await page.keyboard.press("Escape");
   }
+  await page.click("#dock-toggle");
+  await seen("more");
   for (const dialog of ["share", "display", "paste"]) {
     await page.click(`#${dialog}`);
     if (dialog === "share") await page.locator(".overlay-editor > summary").click();
     await seen(dialog);
+    if (dialog === "share" && (await page.locator("#qr").isVisible())) {
+      await page.click("#qr");
+      await seen("code");
+    }
     await page.keyboard.press("Escape");
   }
+  await page.click("#dock-toggle");
+  await page.click("#people");
+  await seen("people");
+  await page.keyboard.press("Escape");
   await page.click(".brand");
   await seen("leaving");
   await page.keyboard.press("Escape");
@@ -38,7 +48,7 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
     await page.locator("#languages a, .window").first().waitFor();
     await seen(path.slice(1, 5));
   }
-  await page.goto(`${environment.address}/?room=${room}&role=moderate&to=de,ja&ui=${ui}`);
+  await page.goto(`${environment.address}/?room=${room}&role=moderate&from=en&to=de,ja&ui=${ui}`);
   await hasCaption(page, "ja", "[ja] good morning everybody");
   await page.locator(".row").first().focus();
   await page.locator(".caption-actions button").last().click();

@@ -14,7 +14,7 @@ const LOW = { "telephone-844": [844, 390], "telephone-667": [667, 375], "zoom-20
 for (const [name, [width, height]] of Object.entries(LOW)) {
   test(`the start screen opens at its top and a caption is in sight while the demo plays, ${name}`, async () => {
     const page = await connected(await open(environment, `/?room=${newRoom()}&to=de,fr`, { viewport: { width, height } }));
-    await page.locator("#column-heads select").first().waitFor({ state: "attached" });
+    await page.locator("#start-reads select").first().waitFor();
     assert.equal(await page.locator("#reader").evaluate((node) => node.scrollTop), 0);
     await picture(page, `${name}-start`);
     await page.getByRole("button", { name: "Play demo", exact: true }).click();
@@ -28,8 +28,8 @@ for (const [name, [width, height]] of Object.entries(LOW)) {
     }
     await picture(page, `${name}-playing`);
     assert.equal(await page.locator("#line").isVisible(), false, "the dock is one line");
-    await page.getByRole("button", { name: "All controls" }).click();
-    await page.getByLabel("Your name").waitFor();
+    await page.getByRole("button", { name: "More" }).click();
+    await page.locator("#name").waitFor();
     assert.equal(await page.locator("#line").isVisible(), true);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
     assert.deepEqual(page.faults, []);

@@ -5,6 +5,7 @@
 
 import { element } from "../page/dom.js";
 import { inLanguage } from "../page/languages.js";
+import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 import { CaptionRow } from "./caption-row.js";
 import { inRoomOrder } from "../../clients/js/captions.js";
 
@@ -26,6 +27,7 @@ export class CaptionList {
   #autoscroll;
   #onTurn;
   #turnFrame = 0;
+  #announced = null; // speaker of the last announcement
 
   /**
    * @param {AutoScroll} autoscroll told when the list grows or is laid out again
@@ -137,10 +139,26 @@ export class CaptionList {
     return this.#rows.get(node.closest?.(".row")?.dataset.key)?.utterance;
   }
 
-  /** Have screen readers read a finished caption: once and whole, not word by word. */
-  announce(text, lang) {
-    this.#announcements.append(inLanguage(element("p", "", text), lang));
+  /**
+   * Have screen readers read a finished caption: once and whole, not word by word.
+   * @param {{id: string, text: string, lang: string}} caption
+   * @param {string | null} speaker named before a text of another speaker
+   * @param {boolean} corrected whether it replaces what was read before
+   */
+  announce({ id, text, lang }, speaker, corrected = false) {
+    const node = inLanguage(element("p", "", text), lang);
+    node.dataset.id = id;
+    const named = speaker && (corrected || speaker !== this.#announced);
+    const before = [corrected && STRINGS.captions.corrected, named && speaker].filter(Boolean);
+    if (before.length) node.prepend(inLanguage(element("span", "", `${before.join(" ")}: `), UI_LANGUAGE));
+    this.#announced = speaker;
+    this.#announcements.append(node);
     while (this.#announcements.children.length > MAX_ANNOUNCEMENTS) this.#announcements.firstElementChild.remove();
+  }
+
+  /** Take a deleted line out of the announcements, where it could still be read. */
+  silence(id) {
+    for (const node of [...this.#announcements.children]) if (node.dataset.id === id) node.remove();
   }
 
   #findTurnSoon() {

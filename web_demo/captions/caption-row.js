@@ -8,7 +8,7 @@
 import { captionIn } from "../../clients/js/captions.js";
 import { element } from "../page/dom.js";
 import { inLanguage } from "../page/languages.js";
-import { STRINGS, UI_LANGUAGE, uiNameOf } from "../page/strings.js";
+import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 
 const NOTES = {
   failed: (code) => {
@@ -69,6 +69,7 @@ export class CaptionRow {
     }
     inLanguage(this.#source, utterance.lang);
     setText(this.#sourceText, utterance.text);
+    if (utterance.edited && !this.#source.querySelector(".tag")) this.#source.append(noteNode("tag", STRINGS.captions.edited));
     // The original of somebody else comes last. Its first line is kept free for it, so that the captions stay where they are.
     this.#source.hidden = this.#captions.has(utterance.lang || usual);
     this.#source.toggleAttribute("data-growing", !utterance.final);
@@ -142,7 +143,6 @@ class Caption {
       ["tag", caption.unsure && STRINGS.captions.unsure],
       ["tag", caption.numbersLost && STRINGS.captions.numbersLost],
       ["tag term", caption.termMissing && STRINGS.captions.termMissing], // shown to speakers only
-      ["tag via", caption.pivot && STRINGS.captions.via({ language: uiNameOf(caption.pivot) })],
     ].filter(([, note]) => note));
   }
 
@@ -150,8 +150,13 @@ class Caption {
     if (notes.join() === this.#notes) return;
     this.#notes = notes.join();
     for (const old of this.node.querySelectorAll(".tag")) old.remove();
-    this.node.append(...notes.map(([kind, note]) => inLanguage(element("span", kind, note), UI_LANGUAGE)));
+    this.node.append(...notes.map(([kind, note]) => noteNode(kind, note)));
   }
+}
+
+/** Return a note beside a text, in the language of the page. */
+function noteNode(kind, note) {
+  return inLanguage(element("span", kind, note), UI_LANGUAGE);
 }
 
 /** Change a text node; append if the text only grew, because that keeps the layout of earlier lines. Tell whether it changed. */

@@ -100,10 +100,8 @@ export class EarlierLines {
   }
 
   async #read(languages, epoch) {
-    const record = JSON.parse(await (await this.#files.read("json", languages)).text());
-    if (record.epoch !== epoch) return { complete: true, utterances: [] }; // the gateway has restarted meanwhile
-    const utterances = record.utterances.map((one) => ({ ...one, at: 1000 * (record.began + one.at) }));
-    return { complete: record.complete, utterances };
+    const record = await this.#files.record(languages);
+    return record.epoch === epoch ? record : { complete: true, utterances: [] }; // the gateway has restarted meanwhile
   }
 
   /** Number of the first utterance that is here, Infinity if there is none. Those before a restart do not count. */

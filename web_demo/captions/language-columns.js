@@ -6,7 +6,7 @@
 import { direction } from "../../clients/js/direction.js";
 import { element, iconButton } from "../page/dom.js";
 import { fillMenu, inLanguage, nameOf } from "../page/languages.js";
-import { STRINGS, uiNameOf } from "../page/strings.js";
+import { STRINGS, UI_LANGUAGE, uiNameOf } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;
 
@@ -14,34 +14,56 @@ const MAX_COLUMNS = 3;
 export class LanguageColumns {
   languages;
   #node;
+  #others; // further places with the same menus
   #onChange;
+  #onListen;
   #reasonAgainst;
+  #pivots = new Map(); // language -> language through which its captions are made
+  #heard = null; // language that is spoken aloud
   #offered = [];
   #label = element("p", "column-label");
   #turn = element("p", "column-label turn");
 
   /**
-   * @param {HTMLElement} node receives the heads
+   * @param {Iterable<HTMLElement>} nodes receive the heads; the first one also the buttons and who speaks
    * @param {string[]} languages tags to begin with
-   * @param {(languages: string[]) => void} onChange called when somebody chooses other languages
-   * @param {(tag: string) => string} reasonAgainst returns why a language cannot be chosen now, "" if it can
+   * @param {(languages: string[]) => void} options.onChange called when somebody chooses other languages
+   * @param {(lang: string | null) => void} options.onListen called when somebody wants to hear a language, or none
+   * @param {(tag: string) => string} options.reasonAgainst returns why a language cannot be chosen now, "" if it can
    */
-  constructor(node, languages, onChange, reasonAgainst) {
-    this.#node = node;
+  constructor(nodes, languages, { onChange, onListen, reasonAgainst }) {
+    [this.#node, ...this.#others] = nodes;
     this.#onChange = onChange;
+    this.#onListen = onListen;
     this.#reasonAgainst = reasonAgainst;
     this.#turn.setAttribute("aria-hidden", "true"); // every row names its speaker to screen readers
     this.#turn.dir = "auto";
     this.languages = languages;
   }
 
-  /** Set the languages that the gateway translates into. Chosen ones that it does not offer are dropped. */
-  offer(tags) {
+  /**
+   * Set the languages that the gateway translates into. Chosen ones that it does not offer are dropped.
+   * @param {string[]} tags
+   * @param {string[]} preferred what to read if nothing has been chosen
+   */
+  offer(tags, preferred) {
     this.#offered = tags.map((tag) => ({ tag, endonym: nameOf(tag) }));
     const languages = this.languages.filter((tag) => tags.includes(tag));
-    const possible = tags.filter((tag) => !this.#reasonAgainst(tag));
-    if (!languages.length) languages.push(...possible.filter((tag) => !tag.startsWith("en")).slice(0, 2));
-    this.#set(languages.length ? languages : tags.slice(0, 1));
+    this.#set(languages.length ? languages : preferred.length ? preferred : tags.slice(0, 1));
+  }
+
+  /** Say in the head of a column that its captions are made through another language, as the flags of one tell. */
+  showPivot(lang, flags) {
+    const pivot = flags?.find((flag) => flag.startsWith("pivot:"))?.slice("pivot:".length);
+    if (!pivot || this.#pivots.get(lang) === pivot) return;
+    this.#pivots.set(lang, pivot);
+    this.#render();
+  }
+
+  /** Show which language is spoken aloud; null if none is. */
+  showHeard(lang) {
+    this.#heard = lang;
+    for (const button of this.#node.querySelectorAll(".listen")) button.setAttribute("aria-pressed", button.dataset.lang === lang);
   }
 
   /** Tags that the gateway translates into. */
@@ -69,6 +91,7 @@ export class LanguageColumns {
 
   #set(languages) {
     this.languages = languages;
+    document.body.dataset.reads = direction(languages[0] ?? "en"); // originals stand above the first column
     document.body.dataset.columns = languages.length;
     document.body.style.setProperty("--columns", languages.length);
     this.#render();
@@ -76,6 +99,7 @@ export class LanguageColumns {
 
   #render() {
     this.#label.textContent = this.languages.length > 1 ? STRINGS.languages.several : STRINGS.languages.one;
+    for (const other of this.#others) other.replaceChildren(...this.languages.map((tag, i) => this.#startField(tag, i)));
     const heads = this.languages.map((tag, i) => this.#head(tag, i));
     const free = this.#offered.find(({ tag }) => !this.languages.includes(tag) && !this.#reasonAgainst(tag));
     if (free && this.languages.length < MAX_COLUMNS) {
@@ -92,24 +116,51 @@ export class LanguageColumns {
   #head(tag, i) {
     const head = element("div", "column-head");
     head.dir = direction(tag); // the head stands above its text, also in right-to-left columns
-    const menu = element("select");
-    menu.setAttribute("aria-label", STRINGS.languages.column({ number: i + 1 }));
-    fillMenu(menu, this.#offered.map((one) => ({ ...one, reason: this.#reasonAgainst(one.tag) })), tag);
-    inLanguage(menu, tag);
-    menu.addEventListener("change", () => {
-      const languages = [...this.languages];
-      const other = languages.indexOf(menu.value);
-      if (other >= 0) languages[other] = tag; // another column has this language: the two change places
-      languages[i] = menu.value;
-      this.choose(languages);
-      this.#node.querySelectorAll("select")[i].focus();
-    });
-    head.append(menu);
+    head.append(this.#menu(tag, i));
+    const pivot = this.#pivots.get(tag);
+    if (pivot) head.append(inLanguage(element("span", "via", STRINGS.captions.via({ language: uiNameOf(pivot) })), UI_LANGUAGE));
+    if (globalThis.speechSynthesis) head.append(this.#listenButton(tag));
     if (this.languages.length > 1) {
       const remove = iconButton("close", STRINGS.languages.remove({ language: uiNameOf(tag) }));
       remove.addEventListener("click", () => this.choose(this.languages.filter((other) => other !== tag)));
       head.append(remove);
     }
     return head;
+  }
+
+  /** Return the menu of a column. */
+  #menu(tag, i) {
+    const menu = element("select");
+    menu.setAttribute("aria-label", STRINGS.languages.column({ number: i + 1 }));
+    fillMenu(menu, this.#offered.map((one) => ({ ...one, reason: this.#reasonAgainst(one.tag) })), tag);
+    inLanguage(menu, tag);
+    menu.addEventListener("change", () => {
+      const place = menu.closest("#column-heads, #start-reads");
+      const languages = [...this.languages];
+      const other = languages.indexOf(menu.value);
+      if (other >= 0) languages[other] = tag; // another column has this language: the two change places
+      languages[i] = menu.value;
+      this.choose(languages);
+      place.querySelectorAll("select")[i].focus();
+    });
+    return menu;
+  }
+
+  /** Return the menu of a column for the start screen. */
+  #startField(tag, i) {
+    const menu = this.#menu(tag, i);
+    menu.className = "field";
+    menu.setAttribute("aria-label", i ? STRINGS.languages.readsToo : STRINGS.languages.reads);
+    return menu;
+  }
+
+  #listenButton(tag) {
+    const button = iconButton("listen", STRINGS.listening.listen({ language: uiNameOf(tag) }));
+    button.classList.add("listen");
+    button.append(inLanguage(element("span", "label", STRINGS.listening.button), UI_LANGUAGE));
+    button.dataset.lang = tag;
+    button.setAttribute("aria-pressed", tag === this.#heard);
+    button.addEventListener("click", () => this.#onListen(tag === this.#heard ? null : tag));
+    return button;
   }
 }

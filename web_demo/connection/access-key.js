@@ -8,6 +8,7 @@ import { STRINGS } from "../page/strings.js";
 
 const STORED_KEY = "key";
 const STORED_READER_KEY = "guests";
+const STORED_SPEAKER_KEY = "speakers";
 const ROLES = ["moderate", "speak", "view"]; // most to least permitted
 
 /** The key of this tab, if there is one. */
@@ -27,15 +28,22 @@ export class AccessKey {
     const given = fragment.get("key");
     if (given) {
       sessionStorage.setItem(STORED_KEY, given);
-      sessionStorage.setItem(STORED_READER_KEY, fragment.get("guests") ?? "");
+      for (const name of [STORED_READER_KEY, STORED_SPEAKER_KEY]) sessionStorage.setItem(name, fragment.get(name) ?? "");
       history.replaceState(null, "", location.pathname + location.search); // hide the key from onlookers
     }
     this.#value = given ?? sessionStorage.getItem(STORED_KEY);
   }
 
-  /** Key to invite readers with; "" if there is none. */
+  /** Key to invite readers with; "" if there is none. A reader passes on the own key. */
   get readerKey() {
-    return sessionStorage.getItem(STORED_READER_KEY) ?? "";
+    const own = this.#settings.role === "view" ? this.#value : "";
+    return sessionStorage.getItem(STORED_READER_KEY) || own || "";
+  }
+
+  /** Key to invite speakers with; "" if there is none. */
+  get speakerKey() {
+    const own = this.#settings.role === "speak" ? this.#value : "";
+    return sessionStorage.getItem(STORED_SPEAKER_KEY) || own || "";
   }
 
   /** Headers of a request to the gateway. */
@@ -61,17 +69,18 @@ export class AccessKey {
   /**
    * Ask the user for a key.
    * @param {() => void} onKey called when a key was entered
+   * @param {() => void} onNone called when the dialog was closed without one
    */
-  ask(onKey) {
+  ask(onKey, onNone) {
     if (this.#dialog.open) return;
     const field = this.#dialog.querySelector("input");
     this.#dialog.querySelector("[role=alert]").textContent = this.#value ? STRINGS.key.wrong : "";
     field.value = "";
     this.#dialog.addEventListener("close", () => {
       this.#value = field.value.trim() || null;
-      if (!this.#value) return;
+      if (!this.#value) return onNone();
       sessionStorage.setItem(STORED_KEY, this.#value);
-      sessionStorage.removeItem(STORED_READER_KEY); // it belonged to another key
+      for (const name of [STORED_READER_KEY, STORED_SPEAKER_KEY]) sessionStorage.removeItem(name); // of another key
       onKey();
     }, { once: true });
     this.#dialog.showModal();

@@ -1,6 +1,6 @@
 // Settings in the address of a page, and links to a meeting. Pure.
 //
-// Owns: the query parameters room, role, from=en, to=de,fr, speaker and demo. None of them names a gateway: a link
+// Owns: the query parameters room, name, role, from=en, to=de,fr, speaker and demo. None of them names a gateway: a link
 // to a trusted page must not send what people say to another host.
 // Must not know: the document, sockets.
 
@@ -8,6 +8,8 @@ const CONSONANTS = "bdfghklmnprstvz";
 const VOWELS = "aeiou";
 const ROLES = ["speak", "view", "moderate"];
 const MAX_LANGUAGES = 3; // as many columns as the page has
+const MAX_ROOM = 64; // characters of a room's name, which the gateway allows
+const INVENTED = /^([a-z]{4})-?([a-z]{4})-?(\d\d)$/; // a name of `inventRoomName`, as people type it
 
 /**
  * Read the settings of a page from its address.
@@ -25,7 +27,8 @@ export function readSettings(search, page, defaults = {}) {
   return {
     gateway,
     http,
-    room: query.get("room"),
+    room: roomOf(query.get("room") ?? "") || null,
+    name: query.get("name")?.trim() ?? "",
     role: ROLES.includes(role) ? role : "speak",
     from: query.get("from") ?? defaults.from ?? null,
     to: readLanguages(query.get("to") ?? defaults.to ?? ""),
@@ -46,18 +49,36 @@ export function inventRoomName(random = crypto.getRandomValues(new Uint8Array(10
 }
 
 /**
+ * Return the name that the gateway gives to a room: ASCII letters, digits, "-" and "_", at most 64. Other characters
+ * become "-"; of a name without any allowed one, the numbers of its characters make the name.
+ * @param {string} text as somebody wrote it in an address, or typed it
+ */
+export function roomOf(text) {
+  const written = text.normalize("NFKD").replace(/\p{M}/gu, "").trim();
+  const name = written.replace(/[^\w-]+/g, "-").slice(0, MAX_ROOM).replace(/^-+|-+$/g, "");
+  if (name || !written) return name;
+  return Array.from(written, (character) => character.codePointAt(0).toString(36)).join("-").slice(0, MAX_ROOM);
+}
+
+/** Return the room of a code that somebody heard and typed: "Bado niru 42" is bado-niru-42. */
+export function roomOfCode(text) {
+  const room = roomOf(text);
+  const [, ...parts] = INVENTED.exec(room.toLowerCase()) ?? [];
+  return parts.length ? parts.join("-") : room;
+}
+
+/**
  * Return the link to a page of a meeting.
  * @param {string} base address of the current page
  * @param {string} page page to link to, relative to `base`
  * @param {object} settings result of `readSettings`
  * @param {object} extra further query parameters
  */
-export function meetingLink(base, page, { room }, extra = {}) {
+export function meetingLink(base, page, { room, name }, extra = {}) {
   const url = new URL(page, base);
   url.search = "";
   url.hash = ""; // it may hold a key, which a link must not carry by accident
-  url.searchParams.set("room", room);
-  for (const [name, value] of Object.entries(extra)) url.searchParams.set(name, value);
+  for (const [field, value] of Object.entries({ room, ...(name && { name }), ...extra })) url.searchParams.set(field, value);
   return url.href;
 }
 

@@ -1,4 +1,5 @@
-// Elements that all parts of the page are made of. Owns: how elements, icons and icon buttons are created.
+// Elements that all parts of the page are made of. Owns: how elements, icons and icon buttons are created, and buttons
+// whose part of the page is loaded at the first click.
 
 /** Create an element with a class and a text. */
 export function element(name, className = "", text = "") {
@@ -27,4 +28,18 @@ export function iconButton(name, label) {
   button.setAttribute("aria-label", label);
   button.append(icon(name));
   return button;
+}
+
+/** Load a part of the page at the first click on its button; then the part handles that click and later ones. */
+export function onFirstClick(selector, load) {
+  const button = document.querySelector(selector);
+  button.addEventListener("click", async function first() {
+    button.removeEventListener("click", first);
+    try {
+      await load();
+      button.click();
+    } catch {
+      button.addEventListener("click", first); // without a connection the next click tries again
+    }
+  });
 }

@@ -1,9 +1,9 @@
-// How the captions look: theme, size, originals, and the presentation view for a projector.
+// How the captions look: theme, size, originals, the presentation view for a projector, and paper.
 //
-// Owns: the Display dialog; its choices are stored in this browser.
+// Owns: the Display dialog; its choices are stored in this browser. The code in the presentation view.
 // Must not know: captions, sockets.
 
-import { keepScreenOn } from "../page/wake-lock.js";
+import { UI_LANGUAGE } from "../page/strings.js";
 
 const DEFAULTS = { theme: "auto", size: "medium", original: "shown", times: "hidden" };
 const STORED = "display";
@@ -18,13 +18,20 @@ export class DisplaySettings {
   #onPresent;
   #idleTimer = 0;
   #choices;
+  #settings;
+  #key;
+  #code = document.querySelector("#present-code");
 
   /**
+   * @param {{room: string, name: string, http: URL}} settings
+   * @param {AccessKey} key
    * @param {() => void} callbacks.onChange called when the captions must be laid out again
    * @param {() => void} callbacks.onPresent called when the presentation view begins
    * @param {object} defaults choices of this page, used until somebody chooses
    */
-  constructor({ onChange, onPresent }, defaults = {}) {
+  constructor(settings, key, { onChange, onPresent }, defaults = {}) {
+    this.#settings = settings;
+    this.#key = key;
     this.#onChange = onChange;
     this.#onPresent = onPresent;
     this.#choices = { ...DEFAULTS, ...defaults, ...storedChoices() };
@@ -60,11 +67,29 @@ export class DisplaySettings {
     this.#presentButton.setAttribute("aria-pressed", on);
     if (on) document.documentElement.requestFullscreen?.().catch(() => {});
     else if (document.fullscreenElement) document.exitFullscreen();
-    keepScreenOn(on);
+    import("../page/wake-lock.js").then(({ keepScreenOn }) => keepScreenOn(on));
     if (on) this.#presentButton.blur(); // the toolbar stays while the keyboard's focus is in it
     this.#showToolbar();
     this.#onChange();
     if (on) this.#onPresent();
+    if (on) this.#showCode();
+  }
+
+  /** Write above the captions on paper what they are: the meeting and the day. */
+  onPrint() {
+    const { name, room } = this.#settings;
+    const day = new Intl.DateTimeFormat(UI_LANGUAGE, { dateStyle: "full", timeStyle: "short" }).format(new Date());
+    document.querySelector("#print-head").textContent = `${name || room} · ${day}`;
+  }
+
+  /** Show the code for people who come late, if their telephones can reach its address. */
+  async #showCode() {
+    const { isLocal, readCode } = await import("./qr-code.js");
+    const code = await readCode(this.#settings, this.#key.readerKey);
+    if (!code || (isLocal(location.href) && !code.reachable)) return this.#code.replaceChildren();
+    const name = document.createElement("p");
+    name.textContent = this.#settings.room;
+    this.#code.replaceChildren(code.picture, name);
   }
 
   #apply() {

@@ -80,7 +80,7 @@ export class GlossaryForm {
 
   /** Add a row, and return its first field. */
   #add(term = "", to = "") {
-    const row = element("li", "field-row");
+    const row = element("li");
     const translation = field(STRINGS.moderation.translation, typeof to === "string" ? to : "");
     const each = iconButton("globe", STRINGS.moderation.byLanguage);
     each.addEventListener("click", () => {
@@ -111,13 +111,13 @@ export class GlossaryForm {
     row.children[1].hidden = true;
     row.children[2].setAttribute("aria-expanded", "true");
     row.children[3].after(group);
-    return group.querySelector("input");
+    return group.querySelector(".field");
   }
 }
 
 /** Show one field for all languages again, with the first translation. */
 function join(row) {
-  const texts = [...row.querySelectorAll(".by-language input")].map(({ value }) => value.trim());
+  const texts = [...row.querySelectorAll(".by-language .field")].map(({ value }) => value.trim());
   row.querySelector(".by-language").remove();
   row.children[1].hidden = false;
   row.children[1].value = texts.find(Boolean) ?? "";
@@ -127,14 +127,21 @@ function join(row) {
 /** Return [term, translation]; the translation is a text, or texts by tag. */
 function readRow(row) {
   const [term, translation] = row.children;
-  const inputs = [...row.querySelectorAll(".by-language input")];
+  const inputs = [...row.querySelectorAll(".by-language .field")];
   const texts = inputs.map(({ dataset, value }) => [dataset.tag, value.trim()]).filter(([, text]) => text);
   return [term.value.trim(), inputs.length ? Object.fromEntries(texts) : translation.value.trim()];
 }
 
+/** Return a field that shows long texts whole, on several lines. */
 function field(label, value) {
-  const input = element("input", "field");
+  const input = element("textarea", "field");
   input.value = value;
+  input.rows = 1 + Math.floor(lengthOf(value) / 28); // where the style sheet cannot size it by its content
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault(); // a term has no lines of its own
+    input.form.requestSubmit();
+  });
   input.dir = "auto";
   if (label) {
     input.placeholder = label;

@@ -1,10 +1,11 @@
-// The end of a meeting: the question before it, and the screen after it.
+// The end of a meeting: the question before it, and the screen after it, on which everybody saves what they read.
 //
-// Owns: the End dialog, the end screen, and the transcripts that are kept when the gateway deletes its own.
+// Owns: the End dialog, the end screen.
 // Must not know: sockets, captions.
 
 import { element } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
+import { forgetMeeting } from "../page/meeting-memory.js";
 import { STRINGS } from "../page/strings.js";
 import { problemOf } from "./transcript-files.js";
 
@@ -33,29 +34,36 @@ export class MeetingEnd {
     this.#languages = languages;
     document.querySelector("#end").addEventListener("click", () => {
       this.#problem.textContent = "";
-      this.#offer(this.#dialog.querySelector("ul"));
+      this.#offer(this.#dialog.querySelector("ul"), this.#languages());
       this.#dialog.showModal();
     });
     this.#dialog.querySelector(".danger").addEventListener("click", (event) => {
       event.preventDefault(); // the dialog stays open if the meeting cannot be ended
       this.#end();
     });
+    document.querySelector("#reopen").addEventListener("click", () => {
+      forgetMeeting();
+      location.reload();
+    });
   }
 
-  /** Show that the meeting has ended, with the transcripts if this page has kept them. */
-  show() {
+  /**
+   * Show that the meeting has ended, with its transcripts.
+   * @param {string[]} read languages that this page has read
+   */
+  show(read) {
+    const kept = [...this.#kept.keys()].map((name) => name.split(" ")[1]).filter(Boolean);
     this.#dialog.close();
     document.body.dataset.ended = "";
     document.querySelector("#column-heads").inert = true;
-    this.#offer(document.querySelector("#ended ul"));
-    document.querySelector("#ended ul").hidden = !this.#kept.size;
+    this.#offer(document.querySelector("#ended ul"), [...new Set([...kept, ...read])]);
     document.querySelector("#ended").hidden = false;
     document.querySelector("#ended-title").focus();
   }
 
   /** List the transcripts; those that are kept are saved without asking the gateway. */
-  #offer(list) {
-    list.replaceChildren(...["", ...this.#languages()].map((lang) => {
+  #offer(list, languages) {
+    list.replaceChildren(...["", ...languages].map((lang) => {
       const item = element("li", "field-row");
       const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", STRINGS.transcripts.original);
       item.append(name, ...Object.entries(FORMATS).map(([format, label]) => {
@@ -71,7 +79,7 @@ export class MeetingEnd {
 
   async #save(format, lang) {
     try {
-      this.#files.save(this.#kept.get(`${format} ${lang}`) ?? await this.#files.read(format, lang), format, lang);
+      this.#files.save(this.#kept.get(`${format} ${lang}`) ?? await this.#files.file(format, lang), format, lang);
     } catch ({ message }) {
       this.#problem.textContent = message;
     }
@@ -82,7 +90,7 @@ export class MeetingEnd {
     const kept = new Map();
     try {
       for (const lang of ["", ...this.#languages()]) {
-        for (const format of Object.keys(FORMATS)) kept.set(`${format} ${lang}`, await this.#files.read(format, lang));
+        for (const format of Object.keys(FORMATS)) kept.set(`${format} ${lang}`, await this.#files.file(format, lang));
       }
     } catch ({ message }) {
       this.#problem.textContent = STRINGS.end.failed({ reason: message });

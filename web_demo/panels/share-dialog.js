@@ -4,10 +4,10 @@
 // Must not know: sockets, captions.
 
 import { meetingLink } from "../connection/meeting-url.js";
+import { isLocal, readCode } from "./qr-code.js";
 import { STRINGS } from "../page/strings.js";
 import { OverlayEditor } from "./overlay-editor.js";
 
-const LOCAL_HOST = /^(localhost|127\.|\[::1\])/;
 const COPIED_MS = 2000; // how long a button says that the link was copied
 
 /** The Share dialog. */
@@ -23,7 +23,7 @@ export class ShareDialog {
   #base = location.href; // or an address of this page that other machines reach
 
   /**
-   * @param {{room: string, gateway: URL, http: URL}} settings
+   * @param {{room: string, name: string, role: string, http: URL}} settings
    * @param {AccessKey} key
    * @param {() => string[]} options.languages returns the languages that this page reads
    * @param {() => string[]} options.offered returns the languages that the gateway translates into
@@ -38,6 +38,8 @@ export class ShareDialog {
     document.querySelector("#link-overlay").closest(".group").append(this.#editor.node);
     document.querySelector("#share").addEventListener("click", () => {
       this.#readerKey.parentNode.hidden = !key.headers.authorization || key.readerKey !== "";
+      document.querySelector("#share-code").textContent = settings.room;
+      document.querySelector("#link-speak").closest(".group").hidden = settings.role === "view";
       this.#editor.offer(this.#offered(), this.#languages());
       this.#editor.show();
       this.#render();
@@ -48,6 +50,8 @@ export class ShareDialog {
       const button = target.closest("[data-copy]");
       if (button) copy(document.querySelector(`#link-${button.dataset.copy}`), button);
     });
+    this.#code.addEventListener("click", () => this.#dialog.toggleAttribute("data-large"));
+    this.#dialog.addEventListener("close", () => this.#dialog.removeAttribute("data-large"));
   }
 
   /** Show the newest captions in the preview of the overlay. */
@@ -62,14 +66,15 @@ export class ShareDialog {
   }
 
   #renderLinks(key) {
-    const local = LOCAL_HOST.test(new URL(this.#base).host);
+    const local = isLocal(this.#base);
     document.querySelector("#local-note").hidden = !local;
     // A telephone could not open a local address.
     this.#code.hidden = document.querySelector("#scan-note").hidden = local;
-    const fragment = key ? `#key=${encodeURIComponent(key)}` : "";
+    const withKey = (value) => (value ? `#key=${encodeURIComponent(value)}` : "");
+    const fragment = withKey(key);
     const links = {
       read: meetingLink(this.#base, "join.html", this.#settings) + fragment,
-      speak: meetingLink(this.#base, "./", this.#settings),
+      speak: meetingLink(this.#base, "./", this.#settings) + withKey(this.#key.speakerKey),
       overlay: meetingLink(this.#base, "overlay.html", this.#settings, this.#editor.query) + fragment,
     };
     for (const [name, href] of Object.entries(links)) {
@@ -77,21 +82,15 @@ export class ShareDialog {
     }
   }
 
-  /**
-   * Fetch the code; an `img` could not send a key. If this page has an address of this machine only and the
-   * gateway is reachable from the network, the `link` header of the code has the address to share.
-   */
+  /** Show the code. If the gateway names an address that other machines reach, the links have it too. */
   async #renderCode(key) {
-    const url = new URL(`v1/rooms/${this.#settings.room}/qr.svg`, this.#settings.http);
-    const answer = await fetch(url, { headers: key ? { authorization: `Bearer ${key}` } : {} }).catch(() => null);
-    if (!answer?.ok) return this.#code.replaceChildren();
-    const [, reachable] = /<([^>]+)>/.exec(answer.headers.get("link") ?? "") ?? [];
-    if (reachable) {
-      this.#base = reachable;
+    const code = await readCode(this.#settings, key);
+    if (!code) return this.#code.replaceChildren();
+    if (code.reachable) {
+      this.#base = code.reachable;
       this.#renderLinks(key);
     }
-    const svg = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
-    this.#code.replaceChildren(document.importNode(svg, true));
+    this.#code.replaceChildren(code.picture);
   }
 }
 

@@ -9,6 +9,7 @@ import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 
 const FORMATS = ["vtt", "srt", "txt", "json"];
 const SHOWN = 50; // lines found that are listed, newest first
+const FRESH_MS = 5_000; // lines that were read this short a time ago are used again
 const TYPING_MS = 200; // after the last key, before it searches
 const CLOCK = new Intl.DateTimeFormat(UI_LANGUAGE, { hour: "2-digit", minute: "2-digit" });
 
@@ -21,21 +22,19 @@ export class TranscriptPanel {
   #language = document.querySelector("#transcript-lang");
   #problem = document.querySelector("#transcript-problem");
   #files;
-  #read;
   #languages;
   #goTo;
   #timer = 0;
+  #known = null; // { read, promise } of all lines
   #search = 0; // number of the last search; answers of earlier ones are dropped
 
   /**
    * @param {TranscriptFiles} options.files
-   * @param {() => Promise<{utterances: object[]}>} options.read reads all that was said
    * @param {() => string[]} options.languages returns the languages that are read
-   * @param {(utterance: object) => void} options.goTo shows a line among the captions
+   * @param {(line: object) => void} options.goTo shows a line among the captions
    */
-  constructor({ files, read, languages, goTo }) {
+  constructor({ files, languages, goTo }) {
     this.#files = files;
-    this.#read = read;
     this.#languages = languages;
     this.#goTo = goTo;
     this.#field.addEventListener("input", () => {
@@ -69,9 +68,9 @@ export class TranscriptPanel {
     this.#status.textContent = "";
     if (!wanted) return;
     try {
-      const { utterances } = await this.#read();
+      const lines = await this.#lines();
       if (number !== this.#search) return;
-      const hits = utterances.flatMap((utterance) => {
+      const hits = lines.flatMap((utterance) => {
         const hit = this.#hitIn(utterance, wanted);
         return hit ? [{ utterance, ...hit }] : [];
       });
@@ -94,10 +93,12 @@ export class TranscriptPanel {
     const item = element("li");
     const button = element("button", "found");
     button.type = "button";
-    const at = new Date(utterance.at);
-    const time = element("time", "", CLOCK.format(at));
-    time.dateTime = at.toISOString();
-    button.append(time, " ");
+    if (utterance.at) {
+      const at = new Date(utterance.at);
+      const time = element("time", "", CLOCK.format(at));
+      time.dateTime = at.toISOString();
+      button.append(time, " ");
+    }
     if (utterance.speaker) button.append(element("b", "", utterance.speaker), " ");
     button.append(inLanguage(element("span", "", text), lang));
     button.addEventListener("click", () => this.#goTo(utterance));
@@ -105,11 +106,19 @@ export class TranscriptPanel {
     return item;
   }
 
+  /** Return all lines, those of a moment ago while somebody types. */
+  #lines() {
+    const known = this.#known;
+    if (known && performance.now() - known.read < FRESH_MS) return known.promise;
+    this.#known = { read: performance.now(), promise: this.#files.lines(this.#languages().join()) };
+    return this.#known.promise;
+  }
+
   async #download(format) {
     const { value: lang } = this.#language;
     this.#problem.textContent = "";
     try {
-      this.#files.save(await this.#files.read(format, lang), format, lang);
+      this.#files.save(await this.#files.file(format, lang), format, lang);
     } catch ({ message }) {
       this.#problem.textContent = message;
     }

@@ -1,22 +1,19 @@
-// The controls of playback: the Play demo buttons, pause, speed and progress.
+// The controls of playback: pause, speed and progress.
 //
 // Owns: the player of this page. It plays the demo meeting or a pasted transcript.
 // Must not know: sockets, captions.
 
 import { icon } from "../page/dom.js";
-import { fillMenu, nameOf } from "../page/languages.js";
 import { STRINGS, uiNameOf } from "../page/strings.js";
 import { newId } from "../speech/utterance-ids.js";
 import { readScript, timeline } from "./demo-script.js";
 import { Player } from "./player.js";
 
-const SCRIPT_LANGUAGES = ["en", "de", "fr", "es", "ja", "zh"]; // meeting/*.txt
 const SPEEDS = [1, 1.5, 2, 3];
 const LOOP_PAUSE_MS = 4000; // before it plays again, if the address has `loop`
 
 /** The playback controls. */
 export class DemoControls {
-  #menu = document.querySelector("#demo-lang");
   #bar = document.querySelector("#player");
   #pauseButton = document.querySelector("#pause");
   #speedButton = document.querySelector("#speed");
@@ -39,9 +36,6 @@ export class DemoControls {
     this.#say = say;
     this.#cancel = cancel;
     this.#onStart = onStart;
-    for (const button of document.querySelectorAll("#demo, #demo-again")) {
-      button.addEventListener("click", () => this.playDemo(this.#menu.value));
-    }
     document.querySelector("#stop-player").addEventListener("click", () => this.stop());
     this.#pauseButton.addEventListener("click", () => {
       if (this.#player.isPlaying) this.#player.pause();
@@ -55,21 +49,9 @@ export class DemoControls {
     });
   }
 
-  /** True while something is played or paused. */
-  get isActive() {
-    return this.#player !== null;
-  }
-
-  /** Set the languages that the gateway translates from. */
-  offer(sources) {
-    const offered = SCRIPT_LANGUAGES.filter((tag) => sources.includes(tag));
-    const languages = (offered.length ? offered : SCRIPT_LANGUAGES).map((tag) => ({ tag, endonym: nameOf(tag) }));
-    fillMenu(this.#menu, languages, this.#menu.value);
-  }
-
-  /** Play the demo meeting in a language. */
+  /** Play the demo meeting in a language that it is written in. */
   async playDemo(lang) {
-    const answer = await fetch(new URL(`../meeting/${SCRIPT_LANGUAGES.includes(lang) ? lang : "en"}.txt`, import.meta.url));
+    const answer = await fetch(new URL(`../meeting/${lang}.txt`, import.meta.url));
     const entries = timeline(readScript(await answer.text()), lang);
     this.play(entries, lang, STRINGS.playback.demoTitle({ language: uiNameOf(lang) }));
   }

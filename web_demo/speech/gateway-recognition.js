@@ -18,14 +18,18 @@ export function canStream(scope = globalThis) {
   return Boolean(scope.navigator?.mediaDevices?.getUserMedia && scope.AudioWorkletNode);
 }
 
-/** Open a microphone. Return { rate, close }. Each piece of PCM is passed to `onPiece(pcm, level)`. */
-export async function openMicrophone(deviceId, onPiece) {
+/**
+ * Open a microphone. Return { rate, close }. Each piece of PCM is passed to `onPiece(pcm, level)`; `onLost()` is
+ * called when the device is unplugged.
+ */
+export async function openMicrophone(deviceId, onPiece, onLost) {
   const stream = await navigator.mediaDevices.getUserMedia({
     audio: {
       deviceId: deviceId ? { exact: deviceId } : undefined,
       channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true,
     },
   });
+  for (const track of stream.getTracks()) track.onended = onLost;
   let context;
   const close = () => {
     for (const track of stream.getTracks()) track.stop();
@@ -96,7 +100,7 @@ export class GatewayRecognition {
         if (this.#state !== "listening") return;
         this.#onLevel(level);
         this.#sendAudio(pcm);
-      });
+      }, () => attempt === this.#attempt && this.#lose());
       if (attempt !== this.#attempt) return microphone.close();
       this.#microphone = microphone;
       this.#begin();
@@ -146,6 +150,12 @@ export class GatewayRecognition {
   #begin() {
     const { rate } = this.#microphone;
     this.#send({ type: "audio", codec: "pcm_s16le", rate, from: this.#languages, ref: "microphone" });
+  }
+
+  /** Stop, because the device is gone. What was said is recognised to its end. */
+  #lose() {
+    this.#rest("off");
+    this.#change("blocked", STRINGS.microphone.unplugged);
   }
 
   #rest(state) {

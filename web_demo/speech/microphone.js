@@ -1,6 +1,6 @@
 // The microphone button: on, mute and push to talk, and who recognises the speech.
 //
-// Owns: the button, its status text, its options, and which utterance the recognised speech belongs to.
+// Owns: the button, of the input bar and of the start screen, its status text, its options, and which utterance the recognised speech belongs to.
 // Must not know: sockets, captions.
 
 import { element, icon } from "../page/dom.js";
@@ -19,6 +19,7 @@ const WHERE = {
 /** The microphone button. */
 export class Microphone {
   #button = document.querySelector("#mic");
+  #startButton = document.querySelector("#start-mic"); // the same on the start screen
   #status = document.querySelector("#mic-status");
   #pushToTalk = document.querySelector("#push-to-talk");
   #level = document.querySelector("#mic-level");
@@ -33,15 +34,21 @@ export class Microphone {
   #language;
   #id = null; // of the growing utterance
   #pressedAt = 0;
+  #onListening;
+  #onProblem;
 
   /**
    * @param {(message: object) => boolean} options.say sends { id, text, final, lang }
    * @param {() => string} options.language returns the tag of the spoken language
    * @param {(message: object) => boolean} options.send sends a message
    * @param {(pcm: ArrayBuffer) => void} options.sendAudio sends audio to the gateway
+   * @param {(listening: boolean) => void} options.onListening called when the microphone begins or stops listening
+   * @param {(text: string) => void} options.onProblem receives why it does not work
    */
-  constructor({ say, language, send, sendAudio }) {
+  constructor({ say, language, send, sendAudio, onListening, onProblem }) {
     this.#say = say;
+    this.#onListening = onListening;
+    this.#onProblem = onProblem;
     this.#language = language;
     const onState = (state, reason) => this.#showState(state, reason);
     this.#browser = new ContinuousRecognition({ onText: (text, final, lang) => this.#send(text, final, lang), onState });
@@ -54,6 +61,7 @@ export class Microphone {
     navigator.mediaDevices?.addEventListener("devicechange", () => this.#listDevices());
     this.#button.addEventListener("pointerdown", (event) => this.#onPress(event));
     this.#button.addEventListener("click", (event) => event.detail === 0 && this.#toggle()); // 0: by keyboard
+    this.#startButton.addEventListener("click", () => this.#toggle());
     addEventListener("keydown", (event) => this.#onSpace(event, true));
     addEventListener("keyup", (event) => this.#onSpace(event, false));
     this.#pushToTalk.addEventListener("change", () => {
@@ -66,6 +74,7 @@ export class Microphone {
   setLanguage(lang) {
     this.#choose();
     this.#recognition.setLanguage(this.#spoken(lang));
+    if (this.#button.dataset.state === "listening") this.#showState("listening"); // its text names the language
   }
 
   /** Use the recogniser of the gateway, if its `welcome` names one. */
@@ -174,14 +183,17 @@ export class Microphone {
       }),
       muted: STRINGS.microphone.muted,
       waiting: reason,
-      blocked: reason,
+      blocked: "",
     };
+    if (state === "blocked") this.#onProblem(reason);
+    this.#onListening(listening);
     const label = listening ? STRINGS.microphone.mute : STRINGS.microphone.speak;
-    this.#button.dataset.state = state;
+    this.#startButton.dataset.state = this.#button.dataset.state = state;
+    this.#startButton.lastElementChild.textContent = label;
     this.#button.setAttribute("aria-pressed", listening);
     this.#button.setAttribute("aria-label", label);
     this.#button.title = label;
     this.#button.replaceChildren(icon(state === "muted" || state === "blocked" ? "muted" : "mic"));
-    this.#status.textContent = status[state];
+    this.#status.textContent = this.#status.title = status[state];
   }
 }

@@ -16,6 +16,7 @@ const PROBLEMS = {
   "language-not-supported": STRINGS.microphone.languageNotSupported,
 };
 const FATAL = Object.keys(PROBLEMS);
+const REFUSED = ["not-allowed", "service-not-allowed"]; // over http, nothing that people could allow changes them
 
 /**
  * Read one result event of a recogniser.
@@ -34,6 +35,7 @@ export function readResults(results, from) {
 /** Continuous speech recognition in one language at a time. */
 export class ContinuousRecognition {
   #Recogniser;
+  #secure;
   #onText;
   #onState;
   #recogniser = null;
@@ -51,8 +53,13 @@ export class ContinuousRecognition {
    * @param {(state: string, reason?: string) => void} options.onState receives "off", "starting", "listening",
    *   "muted", "waiting" or "blocked"; the last two with a reason to show
    * @param options.Recogniser class of the browser's recogniser
+   * @param {boolean} options.secure whether the page came over https, or from the own machine
    */
-  constructor({ onText, onState, Recogniser = globalThis.SpeechRecognition ?? globalThis.webkitSpeechRecognition }) {
+  constructor({
+    onText, onState, Recogniser = globalThis.SpeechRecognition ?? globalThis.webkitSpeechRecognition,
+    secure = globalThis.isSecureContext ?? true,
+  }) {
+    this.#secure = secure;
     this.#Recogniser = Recogniser;
     this.#onText = onText;
     this.#onState = onState;
@@ -66,7 +73,7 @@ export class ContinuousRecognition {
   /** Start listening, or continue after `mute`. */
   start(lang) {
     this.#language = lang;
-    if (!this.isSupported) return this.#onState("blocked", PROBLEMS.unsupported);
+    if (!this.isSupported) return this.#onState("blocked", this.#secure ? PROBLEMS.unsupported : STRINGS.microphone.insecure);
     if (this.#wanted && !this.#muted) return;
     this.#wanted = true;
     this.#muted = false;
@@ -138,7 +145,7 @@ export class ContinuousRecognition {
   #onError(error) {
     if (FATAL.includes(error)) {
       this.#wanted = this.#muted = false;
-      this.#onState("blocked", PROBLEMS[error]);
+      this.#onState("blocked", this.#secure || !REFUSED.includes(error) ? PROBLEMS[error] : STRINGS.microphone.insecure);
     } else if (error === "network") {
       this.#onState("waiting", STRINGS.microphone.noService);
     } // "no-speech" and "aborted" come before `onend` and need nothing else

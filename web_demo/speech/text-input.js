@@ -1,15 +1,18 @@
 // The field in which somebody types what to say.
 //
-// Owns: the typed text, when it is sent, and the note that it is too long for one line.
+// Owns: the typed text, when it is sent, the note that it is too long for one line, and the question whether a first
+// line is in the language that was named.
 // Must not know: sockets, captions.
 
+import { element } from "../page/dom.js";
 import { nameOf } from "../page/languages.js";
-import { STRINGS } from "../page/strings.js";
+import { STRINGS, uiNameOf } from "../page/strings.js";
 import { lengthOf, splitText } from "./split-text.js";
 import { newId } from "./utterance-ids.js";
-import { isOtherScript } from "./writing.js";
+import { isOtherScript, otherLanguageOf } from "./writing.js";
 
 const PARTIAL_INTERVAL_MS = 250; // shortest time between two unfinished texts
+const FIRST_WORDS = 3; // of a first line, before it is sent: fewer do not tell its language
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
 
 /** The text field and its Send button. */
@@ -23,11 +26,14 @@ export class TextInput {
   #sent = null; // the unfinished utterance: { id, text } as last sent
   #timer = 0;
   #limit = Infinity; // characters of one utterance
+  #note = document.querySelector("#input-note");
+  #sure = false; // the language is right: somebody has chosen it here, answered, or sent a line
+  #asked = null; // language that the text seems to be in, while the question is open
 
   /**
    * @param {(message: object) => boolean} options.say sends { id, text, final, lang }; false if it is lost
    * @param {(id: string) => void} options.cancel cancels an utterance
-   * @param {() => string} options.language returns the tag of the language that is typed
+   * @param {SpokenLanguage} options.language what is typed
    */
   constructor({ say, cancel, language }) {
     this.#say = say;
@@ -39,13 +45,16 @@ export class TextInput {
     });
     document.querySelector("#line-form").addEventListener("submit", (event) => {
       event.preventDefault();
-      clearTimeout(this.#timer);
-      this.#timer = 0;
-      const parts = splitText(this.#field.value, this.#limit);
-      while (parts.length && this.#send(parts[0], true)) parts.shift();
-      this.#field.value = parts.join(" "); // text that could not be sent stays
       this.#showNote();
+      if (this.#asked) this.#note.querySelector("button").focus();
+      else this.#submit();
     });
+  }
+
+  /** Ask no more: somebody has chosen a language. */
+  onLanguage() {
+    this.#sure = true;
+    this.#showNote();
   }
 
   /** Begin a new utterance: the gateway accepts nothing more under this id. */
@@ -64,12 +73,44 @@ export class TextInput {
     this.#sendButton.disabled = !enabled;
   }
 
+  #submit() {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    const parts = splitText(this.#field.value, this.#limit);
+    if (parts.length) this.#sure = true;
+    while (parts.length && this.#send(parts[0], true)) parts.shift();
+    this.#field.value = parts.join(" "); // text that could not be sent stays
+    this.#showNote();
+  }
+
   #showNote() {
-    const count = splitText(this.#field.value, this.#limit).length;
+    const { value } = this.#field;
+    const language = this.#language.value;
+    const asked = this.#sure ? null : otherLanguageOf(value, language, this.#language.offered);
+    if (asked && asked === this.#asked) return; // the question stands there already
+    this.#asked = asked;
+    const count = splitText(value, this.#limit).length;
     const note = STRINGS.input.tooLong({ limit: this.#limit, count });
-    const other = isOtherScript(this.#field.value, this.#language());
-    const otherNote = other ? STRINGS.input.otherScript({ language: nameOf(this.#language()) }) : "";
-    document.querySelector("#input-note").textContent = count > 1 ? note : otherNote;
+    const other = isOtherScript(value, language) ? STRINGS.input.otherScript({ language: nameOf(language) }) : "";
+    this.#note.textContent = asked ? "" : count > 1 ? note : other;
+    if (asked) this.#ask(asked, language);
+  }
+
+  /** Ask which of two languages is spoken. Until then nothing is sent: it would be translated wrongly for everybody. */
+  #ask(other, language) {
+    const text = element("span", "", STRINGS.input.whichLanguage({ language: uiNameOf(other) }));
+    const buttons = [other, language].map((tag) => {
+      const button = element("button", "button", STRINGS.input.iSpeak({ language: uiNameOf(tag) }));
+      button.type = "button";
+      button.addEventListener("click", () => {
+        this.#sure = true;
+        if (tag !== language) this.#language.choose(tag);
+        this.#showNote();
+        this.#field.focus();
+      });
+      return button;
+    });
+    this.#note.append(text, ...buttons);
   }
 
   /** Send the text typed so far. Half a word is left out, since it may be another word. */
@@ -77,7 +118,8 @@ export class TextInput {
     this.#timer = 0;
     const { value } = this.#field;
     const text = (UNSPACED.test(value) ? value : value.replace(/\S+$/u, "")).trim();
-    if (!this.#partials.checked || text === (this.#sent?.text ?? "") || lengthOf(text) > this.#limit) return;
+    if (!this.#partials.checked || this.#asked || text === (this.#sent?.text ?? "") || lengthOf(text) > this.#limit) return;
+    if (text && !this.#sure && !UNSPACED.test(text) && text.split(/\s+/).length < FIRST_WORDS) return;
     if (text) return this.#send(text, false);
     this.#cancel(this.#sent.id); // everything was deleted
     this.#sent = null;
@@ -86,7 +128,7 @@ export class TextInput {
   #send(text, final) {
     this.#sent ??= { id: newId(), text: "" };
     const { id } = this.#sent;
-    if (!this.#say({ id, text, final, lang: this.#language() })) return false;
+    if (!this.#say({ id, text, final, lang: this.#language.value })) return false;
     this.#sent = final ? null : { id, text };
     return true;
   }

@@ -58,12 +58,13 @@ class Invitation:
     room: str
     ring: Keyring | None = None
     moderator: str | None = None
+    speaker: str | None = None
     reader: str | None = None
 
     def speaker_link(self, base: str | None = None) -> str:
-        """Return the moderator's link. It holds the readers' key too, to invite them with."""
+        """Return the moderator's link. It holds the other keys too, to invite people with."""
         query = urlencode({"room": self.room, "role": Role.MODERATE.value})
-        keys = {"key": self.moderator, "guests": self.reader}
+        keys = {"key": self.moderator, "guests": self.reader, "speakers": self.speaker}
         return f"{base or self.base}/?{query}{_fragment(keys)}"
 
     @property
@@ -98,9 +99,10 @@ def invite(listener: socket.socket, settings: Settings) -> Invitation:
             "--lan cannot share a port: create keys with `gateway key` and pass --keys FILE."
         )
     moderator, first = _new_key("meeting", Role.MODERATE)
-    reader, second = _new_key("readers", Role.VIEW)
-    ring = Keyring.read(f"{first}\n{second}")
-    return Invitation(base, here, room, ring, moderator, reader)
+    speaker, second = _new_key("speakers", Role.SPEAK)
+    reader, third = _new_key("readers", Role.VIEW)
+    ring = Keyring.read(f"{first}\n{second}\n{third}")
+    return Invitation(base, here, room, ring, moderator, speaker, reader)
 
 
 def reachable_address(bound: str) -> str:

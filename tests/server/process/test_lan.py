@@ -64,8 +64,9 @@ def test_lan_prints_links_with_an_address_that_other_machines_reach(ours: str) -
         assert (speak.path, read.path) == ("/", "/join.html")
         assert speak.query == {"room": read.query["room"], "role": "moderate"}
         assert read.query.keys() == {"room"}
-        assert speak.behind == {"key": speak.behind["key"], "guests": read.behind["key"]}
-        assert speak.behind["key"] != read.behind["key"]
+        assert speak.behind.keys() == {"key", "guests", "speakers"}
+        assert speak.behind["guests"] == read.behind["key"]
+        assert len(set(speak.behind.values())) == 3
         here = Link(process, "To speak on this machine:")
         assert here.text == speak.text.replace(ours, "127.0.0.1")
         for link in (speak, read, here):
@@ -88,7 +89,9 @@ async def test_readers_cannot_speak_and_nobody_connects_without_a_key(ours: str)
             assert (await reader.until("error"))[-1]["code"] == "forbidden"
             await speaker.send("good morning")
             assert (await reader.until("final"))[-1]["text"].endswith("morning")
+        guest = {"authorization": f"Bearer {speak.behind['speakers']}"}
         for role, headers, code in (
+            ("moderate", guest, CloseCode.FORBIDDEN),
             ("speak", shown[1], CloseCode.FORBIDDEN),
             ("moderate", shown[1], CloseCode.FORBIDDEN),
             ("view", {}, CloseCode.UNAUTHENTICATED),
@@ -102,6 +105,7 @@ async def test_readers_cannot_speak_and_nobody_connects_without_a_key(ours: str)
         async with httpx.AsyncClient(base_url=read.base) as http:
             assert (await http.post("/v1/tickets", json={"room": "demo"})).status_code == 401
             ticket = {"room": "demo", "role": "speak"}
+            assert (await http.post("/v1/tickets", json=ticket, headers=guest)).status_code == 200
             assert (
                 await http.post("/v1/tickets", json=ticket, headers=shown[1])
             ).status_code == 403
@@ -116,7 +120,7 @@ def test_keys_are_new_at_each_start_and_appear_only_in_the_links(ours: str) -> N
                 shown = {"authorization": f"Bearer {link.behind['key']}"}
                 httpx.post(f"{link.base}/v1/tickets", json={"room": "demo"}, headers=shown)
         said = process.text
-        assert len(re.findall(r"gwk_", said)) == 5  # the speaker's link is there twice
+        assert len(re.findall(r"gwk_", said)) == 7  # the speaker's link is there twice
         seen += [link.behind["key"] for link in links]
     assert len(set(seen)) == 4
 

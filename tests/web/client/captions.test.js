@@ -57,10 +57,16 @@ test("a final caption is the same with and without the deltas before it", () => 
 });
 
 test("a caption that has ended is not changed by later events", () => {
-  const state = after(final({}), delta({ add: "!" }), final({ text: "other" }));
+  const state = after(source("a", 1), final({}), delta({ add: "!" }), final({ text: "other" }));
   assert.equal(only(state).captions.de.stable, "hallo");
   const cancelled = reduce(state, { type: "cancelled", id: "a", rev: 1, lang: "de", was: "done" });
   assert.equal(only(cancelled).captions.de.status, "final");
+});
+
+test("a caption without its original opens no row: it belongs to a line before the first one", () => {
+  const state = after(source("b", 2), final({}), { type: "failed", seq: 3, id: "c", ord: 1, lang: "de", code: "timeout", retry: true },
+    { type: "edited", seq: 4, id: "d", rev: 1, ord: 1, lang: "de", text: "Hallo", by: "human" });
+  assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["b"]);
 });
 
 test("events in one language do not change captions in another", () => {
@@ -236,7 +242,7 @@ test("a correction replaces a caption, also if it had failed or was never receiv
 test("a corrected original changes a caption only for readers of its language", () => {
   const edited = { type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "en", text: "Hi", by: "human" };
   const other = only(after(source("a", 1), final({}), edited));
-  assert.deepEqual([other.text, Object.keys(other.captions)], ["Hi", ["de"]]);
+  assert.deepEqual([other.text, other.edited, Object.keys(other.captions)], ["Hi", true, ["de"]]);
   const same = only(after(source("a", 1), final({ lang: "en", text: "hello" }), edited));
   assert.deepEqual([same.text, same.captions.en.stable], ["Hi", "Hi"]);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { inventRoomName, meetingLink, readSettings } from "../../../web_demo/connection/meeting-url.js";
+import { inventRoomName, meetingLink, readSettings, roomOf, roomOfCode } from "../../../web_demo/connection/meeting-url.js";
 
 const HERE = "http://127.0.0.1:8000/";
 
@@ -43,6 +43,31 @@ test("invented room names are valid and differ from each other", () => {
 
 test("a link contains the room, and nothing else of the page's address", () => {
   assert.equal(meetingLink(`${HERE}?x=1#y`, "join.html", { room: "demo" }), `${HERE}join.html?room=demo`);
+});
+
+test("a link has the name of the meeting, so that everybody who is invited sees it", () => {
+  assert.equal(meetingLink(HERE, "./", { room: "demo", name: "Weekly sync" }), `${HERE}?room=demo&name=Weekly+sync`);
+  assert.equal(readSettings("?room=demo&name=Weekly+sync", HERE).name, "Weekly sync");
+  assert.equal(readSettings("?room=demo", HERE).name, "");
+});
+
+test("every name of a room in an address becomes one that the gateway takes", () => {
+  const taken = /^[A-Za-z0-9_-]{1,64}$/;
+  for (const name of ["weekly sync", "Réunion d’équipe", "a".repeat(200), "会議", "🎉", "a/b?c", "  x  "]) {
+    const { room } = readSettings(`?room=${encodeURIComponent(name)}`, HERE);
+    assert.match(room, taken, name);
+    assert.equal(roomOf(room), room, "the same at a reload");
+  }
+  assert.deepEqual([roomOf("weekly sync"), roomOf("Réunion"), roomOf("Board_2")], ["weekly-sync", "Reunion", "Board_2"]);
+  assert.notEqual(roomOf("会議"), roomOf("会话"));
+  assert.equal(readSettings("?room=", HERE).room, null);
+  assert.equal(readSettings("?room=---", HERE).room !== "", true);
+});
+
+test("a code is understood as people hear and type it", () => {
+  for (const typed of ["bado-niru-42", "Bado niru 42", " BADONIRU42 ", "bado-niru42"]) assert.equal(roomOfCode(typed), "bado-niru-42");
+  assert.equal(roomOfCode("Board"), "Board");
+  assert.equal(roomOfCode("  "), "");
 });
 
 test("a gateway has one address for sockets and one for requests", () => {

@@ -13,9 +13,9 @@ function recognition({ fail } = {}) {
     sendAudio: (pcm) => log.push(pcm),
     onState: (state, reason) => log.push(reason ? [state, reason] : state),
     onLevel: (level) => (made.level = level),
-    open: async (device, onPiece) => {
+    open: async (device, onPiece, onLost) => {
       if (fail) throw fail;
-      const microphone = { device, rate: 48_000, isOpen: true, speak: onPiece, close: () => (microphone.isOpen = false) };
+      const microphone = { device, rate: 48_000, isOpen: true, speak: onPiece, unplug: onLost, close: () => (microphone.isOpen = false) };
       made.microphones.push(microphone);
       return microphone;
     },
@@ -115,4 +115,14 @@ test("a page without https or without worklets cannot stream", () => {
   assert.equal(canStream({ navigator, AudioWorkletNode: class {} }), true);
   assert.equal(canStream({ navigator }), false);
   assert.equal(canStream({ navigator: {}, AudioWorkletNode: class {} }), false);
+});
+
+test("a microphone that is unplugged stops, and says so", async () => {
+  const made = recognition();
+  await made.recogniser.start("en");
+  made.microphones[0].unplug();
+  assert.deepEqual(made.log.slice(3), [END, "off", ["blocked", STRINGS.microphone.unplugged]]);
+  await made.recogniser.start("en");
+  made.microphones[0].unplug();
+  assert.equal(made.log.at(-1), "listening", "another one is in use");
 });

@@ -115,3 +115,14 @@ test("a browser without speech recognition is reported", () => {
   assert.equal(states[0][0], "blocked");
   assert.match(states[0][1], /cannot recognise speech/);
 });
+
+test("over http the advice names https, since nothing that people could allow would help", () => {
+  const states = [];
+  const make = (Recogniser) => new ContinuousRecognition({ onText: () => {}, onState: (...state) => states.push(state), Recogniser, secure: false });
+  make(undefined).start("en");
+  make(class extends Fake { start() { this.onerror({ error: "not-allowed" }); } }).start("en");
+  for (const [state, reason] of [states[0], states.at(-1)]) {
+    assert.equal(state, "blocked");
+    assert.match(reason, /only over https/);
+  }
+});

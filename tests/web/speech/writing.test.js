@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { isOtherScript } from "../../../web_demo/speech/writing.js";
+import { isOtherScript, otherLanguageOf } from "../../../web_demo/speech/writing.js";
 
 test("text in another writing system than the language's is noticed", () => {
   assert.equal(isOtherScript("会議を始めましょう", "en"), true);
@@ -21,4 +21,22 @@ test("text in the language's own writing systems is not, with a foreign name, an
 
 test("a language that the browser does not know is not judged", () => {
   for (const lang of ["auto", "x", ""]) assert.equal(isOtherScript("会議を始めましょう", lang), false, lang);
+});
+
+const OFFERED = ["ar", "de", "en", "es", "fr", "ja", "zh"];
+
+test("a first line in another language than the named one is noticed", () => {
+  for (const [text, lang] of [
+    ["Guten Morgen zusammen, wir fangen an", "de"], ["Bonjour à tous, nous commençons", "fr"],
+    ["Hola, buenos días a todos", "es"], ["おはようございます", "ja"], ["早上好，我们开始吧", "zh"], ["صباح الخير للجميع", "ar"],
+  ]) assert.equal(otherLanguageOf(text, "en", OFFERED), lang, text);
+  assert.equal(otherLanguageOf("Good morning everybody, we are ready", "de-AT", OFFERED), "en");
+});
+
+test("a line in the named language, a name or a word that several languages have is not", () => {
+  for (const [text, lang] of [
+    ["Good morning everybody", "en"], ["Guten Morgen zusammen", "de"], ["Peter Müller", "en"], ["OK", "de"], ["", "en"],
+    ["we use the term Handlungsbedarf in der Anlage", "en"], ["会議を始めましょう", "ja"], ["Alles in Ordnung in London", "de"],
+    ["Buongiorno a tutti, oggi iniziamo con il bilancio", "en"], // not offered
+  ]) assert.equal(otherLanguageOf(text, lang, OFFERED), null, text);
 });
