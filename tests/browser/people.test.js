@@ -247,6 +247,7 @@ test("a reader hears the demo meeting: nothing twice, and nothing left out witho
   await reader.getByRole("button", { name: "Listen in German" }).tap();
   await reader.locator('.listen[aria-pressed="true"]').waitFor();
   await picture(reader, "listening");
+  await speaker.locator("#people").getByText("2 people").waitFor();
   await speaker.locator("#demo-lang").selectOption("de");
   await speaker.getByRole("button", { name: "Play demo" }).click();
   await speaker.locator("#demo-dialog .primary").click();

@@ -78,7 +78,7 @@ test("without a wake lock a video keeps the screen on, and a telephone is told t
     Object.defineProperty(Navigator.prototype, "wakeLock", { value: undefined }); // as over http
   });
   const page = await connected(await open(environment, `/?room=${newRoom()}&role=view&to=de`, { phone: true, prepare }));
-  await page.getByText("Over http the browser does not promise to keep the screen on.").waitFor();
+  await page.getByText("This telephone may turn its screen off while you read.").waitFor();
   await page.waitForFunction(() => document.querySelector("#wake-video")?.currentTime > 0);
   await picture(page, "screen-may-darken");
   assert.equal(await page.locator("#wake-video").evaluate((node) => node.paused || !node.muted), false);
@@ -88,10 +88,13 @@ test("without a wake lock a video keeps the screen on, and a telephone is told t
 test("typing in another script than the named language is met with a hint", async () => {
   const page = await connected(await open(environment, `/?room=${newRoom()}&from=en&to=de`));
   await page.fill("#line", "会議を始めましょう");
-  await page.getByText("This does not look like English.").waitFor();
+  await page.getByText("This looks like another language (Japanese).").waitFor();
   await picture(page, "other-script");
   await page.fill("#line", "let us begin");
   assert.equal(await page.locator("#input-note").innerText(), "");
+  await type(page, "let us begin");
+  await page.fill("#line", "会議を始めましょう");
+  await page.getByText("This does not look like English.").waitFor(); // a later line may quote another language
 });
 
 test("an emoji alone, right-to-left text, brackets and 2,000 characters are sent as they are", async () => {
