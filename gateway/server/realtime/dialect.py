@@ -23,6 +23,8 @@ ServerEvent = dict[str, Any]
 """An event of OpenAI's API, ready to be encoded."""
 SERVER_ERRORS = frozenset(("internal", "engine_unavailable", "timeout", "rejected", "busy"))
 """Codes of errors that are not the client's. OpenAI's API tells them apart by the error's type."""
+Refusal = tuple[str, str, str | None]
+"""The code, the message and the hint of a fault."""
 UNREADABLE = '{"type":"say","ref":"%s","text":0}'
 """Frame of the gateway's protocol that counts as unreadable, and whose error has this ``ref``."""
 NEVER = 253_402_300_799
@@ -49,7 +51,7 @@ class Dialect(ABC):
         self._half = b""  # a sample whose second byte is in the next piece
         self._events = 0
         self._asked: dict[str, tuple[str, str | None]] = {}  # by ref: the request and its event id
-        self._refusals: dict[str, ClientFault] = {}  # by ref: why the event was refused
+        self._refusals: dict[str, Refusal] = {}  # by ref: why the event was refused
         self._refs = 0
         self._audio_ref: str | None = None  # of the message that began the audio
         self._welcome: Welcome | None = None
@@ -64,7 +66,9 @@ class Dialect(ABC):
             return self._do(decode(frame))
         except ClientFault as fault:
             ref = self._ask("refused", event_id(frame))
-            self._refusals[ref] = fault
+            # Not the fault: its traceback refers to the whole event, and a client that does not
+            # read has many refusals waiting.
+            self._refusals[ref] = fault.code.value, str(fault), fault.hint
             return [UNREADABLE % ref if fault.code is ErrorCode.BAD_FRAME else AskStats(ref=ref)]
 
     def events(self, message: ServerMessage) -> list[ServerEvent]:
@@ -78,7 +82,7 @@ class Dialect(ABC):
             case Stats(ref=str(ref)) | AudioState(ref=str(ref)) if ref in self._asked:
                 request, cause = self._asked.pop(ref)
                 if ref in self._refusals:
-                    return [self._refusal(self._refusals.pop(ref), cause)]
+                    return [self._fault(*self._refusals.pop(ref), cause)]
                 return self._answer(request, cause)
             case _:
                 return self._tell(message)
@@ -106,17 +110,14 @@ class Dialect(ABC):
             ref = next(iter(self._asked), None)
         _, cause = self._asked.pop(ref or "", ("", None))
         refused = self._refusals.pop(ref or "", None)
-        if refused is not None and error.code == refused.code.value:
-            return [self._refusal(refused, cause)]
+        if refused is not None and error.code == refused[0]:
+            return [self._fault(*refused, cause)]
         if error.code == "audio_off" and ref is None and not self._on:
             return []  # it was told why, and of this piece too there is nothing else to say
         # Audio was not begun, or has ended by a fault: the next piece of audio asks again.
         if error.code == "audio_off" or (ref is not None and ref == self._audio_ref):
             self._on = False
         return [self._fault(error.code, error.msg, error.hint, cause)]
-
-    def _refusal(self, fault: ClientFault, cause: str | None) -> ServerEvent:
-        return self._fault(fault.code.value, str(fault), fault.hint, cause)
 
     def _fault(
         self, code: str, text: str, hint: str | None = None, cause: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -299,3 +300,17 @@ def test_the_close_is_confirmed_without_a_session() -> None:
     (bye,) = client.send("session.close")
     assert isinstance(bye, Bye)
     assert client.told(stats(bye.ref)) == [{"type": "session.closed"}]
+
+
+def test_refusals_that_a_client_does_not_read_keep_no_audio() -> None:
+    dialect = TranslationDialect({"to": "de"})
+    event = '{"type":"input_audio_buffer.append","audio":"%s"}' % ("AAAA" * 10_000)
+    dialect.receive(event)
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            dialect.receive(event)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 200_000
