@@ -30,10 +30,10 @@ def strain(live: Live) -> None:
     load.admit("other", "", 0, 1, now)
     load.begun("a", 1, 0.0, now - 1.0, alone=True)
     load.made("a", now)
-    load.poll(0.0, now)
+    load.poll(0.0, now + 1.0)  # the hub may have decided a moment ago
     load.begun("b", 1, 60.0, now - 1.0, alone=False)
     load.made("b", now)
-    load.poll(0.0, now + 1.0)
+    load.poll(0.0, now + 2.0)
 
 
 async def test_under_overload_rooms_are_told_new_ones_refused_and_accepted_text_translated() -> (
