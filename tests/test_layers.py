@@ -359,8 +359,8 @@ def test_docstrings_of_attributes_are_found_beside_those_of_functions() -> None:
 STARTERS = {
     "io.tasks",  # owns what goes on for as long as its owner lives
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
-    *("cli.chat", "cli.listen"),
-    *("cli.say", "client.reconnect", "engines.base.engine"),
+    *("cli.chat", "cli.listen", "cli.say"),
+    *("client.reconnect", "engines.base.engine"),
     *("engines.openai.server", "engines.recognition.openai"),
     *("engines.scripted", "engines.vllm.model"),
     *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),

@@ -22,6 +22,7 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.base.language_detection import Detector
 from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.io.tasks import running
 from gateway.job import Job
 from gateway.protocol.messages import Cancelled, Delta, Failed, Final
 from gateway.protocol.notices import Error
@@ -123,12 +124,8 @@ async def translate(text: str, settings: Settings, source: str | None, out: Capt
             raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
         source = _spoken(text, source or settings.lang, engine.profile)
         pairs = [engine.profile.resolve(source, target) for target in out.targets]
-        loading = asyncio.create_task(_show_loading(engine))
-        try:
+        async with running(_show_loading(engine)):  # its end clears its line
             await engine.start()
-        finally:
-            loading.cancel()
-            await asyncio.wait({loading})  # it clears its line
         async with asyncio.TaskGroup() as tasks:
             for target, (spoken, made) in zip(out.targets, pairs, strict=True):
                 job = Job(id=target, text=text, source=spoken, target=made)

@@ -27,6 +27,7 @@ from caption_tools.report.stats import Histogram
 from caption_tools.scrape import Scraper
 from gateway.cli.terminal import Screen, readable
 from gateway.client.transport import Route
+from gateway.io.tasks import running
 
 T = TypeVar("T")
 LEAD_S = 0.3
@@ -90,17 +91,12 @@ class LoadRun:
             self._zero = time.monotonic() + LEAD_S
             self._tell(self._zero)
             begun()
-            looking = [
-                asyncio.create_task(self._scraper.watch(self._zero, self._every)),
-                asyncio.create_task(self._show()),
-            ]
-            try:
+            async with (
+                running(self._scraper.watch(self._zero, self._every)),
+                running(self._show()),
+            ):
                 for tally in await _all(self._done(*item) for item in enumerate(self._pipes)):
                     self.tally.merge(tally)
-            finally:
-                for task in looking:
-                    task.cancel()
-                await asyncio.gather(*looking, return_exceptions=True)
         # The last scrape has the final counters, after all captions have ended.
         await self._scraper.scrape_once(self._zero)
         self.tally.whole = self.tally.whole and not self.stopped
