@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import threading
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +110,24 @@ async def test_a_missing_package_is_named() -> None:
         assert recogniser.health is Health.DEAD
 
 
-async def test_a_model_that_is_not_here_is_not_downloaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("download", [False, True])
+async def test_a_model_that_is_not_here_is_downloaded_only_if_that_is_allowed(
+    download: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def unknown(host: object, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise OSError("There is no network.")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     for name in (str(tmp_path), "a-model-of-no-such-name", "nobody/nothing"):
-        async with aclosing(WhisperRecogniser("x", lambda name=name: WhisperModel(name))) as one:  # type: ignore[misc]
+        load = partial(WhisperModel, name, download=download)
+        async with aclosing(WhisperRecogniser("x", load)) as one:
             with pytest.raises(EngineFault):
                 await one.start()
             assert one.health is Health.DEAD
+    assert bool(asked) is download
 
 
 async def test_a_job_that_nobody_waits_for_stops_after_its_present_step() -> None:
