@@ -293,7 +293,7 @@ class Captioner:
         self._outcomes.settle(utterance, now)
 
     def restart(self, utterance: Utterance, caption: Caption, now: float) -> None:
-        """Make a final translation again that does not continue the committed text."""
+        """Make a final translation again, because it does not continue the committed text."""
         self.withdraw(caption)
         self._resubmit(utterance, caption, now)
 

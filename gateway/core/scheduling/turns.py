@@ -27,9 +27,10 @@ class Shares:
     """The virtual times of the parties that share the engine: start-time fair queueing.
 
     Each party has a time at which its next job is due. A job moves this time on by its work, and a
-    party that was idle is due now. So no party saves up turns, and none that is ahead becomes equal
-    by being idle for a moment. While two of them always have jobs waiting, the work that was
-    started for one exceeds that for the other by at most the largest job of each.
+    party that was idle is due now. So no party saves up turns while it is idle, and a party that
+    had more than its share does not lose this debt by being idle for a moment. While two parties
+    always have jobs waiting, the work that was started for the first exceeds the work that was
+    started for the second by at most the largest job of each.
 
     Source: Goyal, Vin, Cheng, "Start-Time Fair Queuing", SIGCOMM 1996.
     """

@@ -88,8 +88,8 @@ class Agreement:
     def add(self, text: str, ids: tuple[int, ...] = (), needed: int = 0) -> str:
         """Add a hypothesis and return the text that it commits in addition.
 
-        :param needed: characters of it before the words that are masked, if its end was predicted
-            and it has so many. It may lack that end
+        :param needed: predicted number of characters before the masked words, behind which the
+            engine may have stopped; 0 if nothing was predicted
         """
         now = units.split(text, self._spaced)
         # Fewer hypotheses than the rule asks for agree on nothing.

@@ -3,9 +3,9 @@
 Owns: utterances and speeches, their ids, their order, and which of them are forgotten. Must not
 know: how captions are made, members, the log.
 
-Bound: `Limits.utterances`; the oldest that has ended is forgotten first, and those in flight are
-bounded per member. Their texts are those of the log's events, so that the room has those forgotten
-whose events the log has dropped.
+Bound: `Limits.utterances`; the oldest that has ended is forgotten first, and utterances in flight
+are bounded for each member. An utterance shares its texts with its events in the log. So the room
+also forgets an utterance whose events the log has dropped: its texts would not be counted any more.
 """
 
 from __future__ import annotations
