@@ -191,7 +191,7 @@ outages: $(RUN)
 fleet: $(TEST)
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
-# A comparison with the architectures that preceded this gateway. See docs/figures/benchmarks.md.
+# A comparison with the architectures that preceded this gateway. See docs/figures/engines.md.
 journey: $(TEST)
 	$(BIN)/python -m benchmarks.journey $(ARGS)
 

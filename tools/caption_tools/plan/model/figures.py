@@ -81,19 +81,19 @@ class RedisFigures(msgspec.Struct, frozen=True, kw_only=True):
 ENGINES = {
     "embedded": EngineFigures(
         source="embedded model of 44 M parameters on two shared CPU cores; captions of 12 words:"
-        " first token 16.6 ms, whole 121 ms, 35 a second (docs/figures/benchmarks.md)",
+        " first token 16.6 ms, whole 121 ms, 35 a second (docs/figures/engines.md)",
         slots=32, first_ms=16.6, token_ms=6.1, tokens_s=630, job=18,
     ),
     "h200-4b": EngineFigures(
         source="a model of the shape of Qwen3-4B on one H200, vLLM 0.25.1, no trained weights;"
         " texts of 66 tokens: first text 18 ms, 200 tokens 0.65 s, 106 texts a second at 64 at once"
-        " (docs/figures/benchmarks.md)",
+        " (docs/figures/engines.md)",
         slots=64, first_ms=18, token_ms=3.2, tokens_s=7_000, job=66,
     ),
     "h200-24m": EngineFigures(
         source="a trained model of 24 M parameters on one H200, an older version of the gateway;"
         " lines of 7 words: first text 9.5 ms, whole 39 ms, 248 a second at 16 at once"
-        " (docs/figures/benchmarks.md)",
+        " (docs/figures/engines.md)",
         slots=16, first_ms=9.5, token_ms=3.3, tokens_s=2_500, job=10,
     ),
 }
