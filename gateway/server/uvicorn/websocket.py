@@ -289,7 +289,12 @@ _CLIENT_MISTAKES = (
 
 
 def without_client_mistakes(record: logging.LogRecord) -> bool:
-    """Tell whether a record of uvicorn's log is kept (a log filter): mistakes of clients not."""
+    """Tell whether a record of uvicorn's log is kept (a log filter): mistakes of clients not.
+
+    Among them are requests whose bodies had not come when the gateway ended.
+    """
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+        return False
     # The message of an exception is removed from the record, see `gateway.errors.redacted`.
     if record.exc_info and record.exc_info[1] is not None:
         bare = redacted(record.exc_info[1])

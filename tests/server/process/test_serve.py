@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
+from benchmarks.blocking_client import BlockingClient
 from benchmarks.ports import free_port
 from gateway.auth.api_keys import ApiKey, create_key
 from gateway.engines.scripted import ScriptedEngine
@@ -52,6 +53,19 @@ async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0
             assert (await client.until("final"))[-1]["text"].endswith("six")
             assert (await client.closed())[0] == CloseCode.GOAWAY
         assert process.popen.wait(10) == 0
+    assert "Traceback" not in process.text
+
+
+def test_a_request_whose_body_never_comes_leaves_no_traceback_at_the_end() -> None:
+    with gateway(*SCRIPTED, "--drain-s", "0.2") as process:
+        client = BlockingClient(process.port)
+        client.request(
+            "POST", "/v1/translate", headers={"host": "127.0.0.1", "content-length": "9"}
+        )
+        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/healthz", timeout=5):
+            process.popen.terminate()
+        assert process.popen.wait(10) == 0
+        client.hang_up()
     assert "Traceback" not in process.text
 
 
