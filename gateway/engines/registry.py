@@ -1,8 +1,8 @@
-"""Construction of the engine that the settings name, with the wrappers that every engine needs.
+"""Construction of the engine and the recogniser that the settings name, with their wrappers.
 
-Owns: from `Settings` to one `Engine`, and the messages for a missing model or package. Must not
-know: how an engine works, who uses it. The module of an engine is imported only when the engine is
-chosen, because vLLM takes seconds to import and need not be installed.
+Owns: from `Settings` to one `Engine` and one `Recogniser`, and the messages for a missing model or
+package. Must not know: how they work, who uses them. The module of an engine is imported only when
+the engine is chosen, because vLLM takes seconds to import and need not be installed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from gateway.text import languages
 if TYPE_CHECKING:
     from gateway.engines.base.engine import Engine
     from gateway.engines.profiles import Profile
+    from gateway.engines.recognition.base import Recogniser
     from gateway.engines.wrappers.routed import EngineRoute
     from gateway.engines.wrappers.supervised import Supervisor
     from gateway.settings.catalogue import EngineTable, Settings
@@ -307,3 +308,81 @@ def _directory(model: str | None) -> Path:
             " or GATEWAY_MODEL."
         )
     return path
+
+
+def build_recogniser(settings: Settings) -> Recogniser:
+    """Construct the recogniser of ``settings``, and load nothing before `Recogniser.start`.
+
+    Raises `EngineFault`, with a sentence for the operator, if a package or a setting is missing.
+    """
+    from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
+
+    if settings.recogniser_fallback is None:
+        return SupervisedRecogniser(partial(_recogniser, settings))
+    other = replace(
+        settings,
+        recogniser=settings.recogniser_fallback,
+        recogniser_model=settings.recogniser_fallback_model,
+        recogniser_workers=None,  # those of the setting are counted for the first one
+    )
+    # Two copies of one recogniser would fail for the same reason.
+    chosen = (settings.recogniser, settings.recogniser_model)
+    if (other.recogniser, other.recogniser_model) == chosen:
+        raise EngineFault("The fallback of the recogniser is the same as the recogniser.")
+    # Each goes on trying to start by itself.
+    primary = SupervisedRecogniser(partial(_recogniser, settings), insist=True)
+    secondary = SupervisedRecogniser(partial(_recogniser, other), insist=True)
+    recogniser = FallbackRecogniser(primary, secondary)
+    primary.changed = secondary.changed = recogniser.update_substitute
+    return recogniser
+
+
+def _recogniser(settings: Settings) -> Recogniser:
+    """Construct one recogniser. Raises `EngineFault` if something is missing."""
+    match settings.recogniser:
+        case "openai":
+            return _openai_recogniser(settings)
+        case "whisper":
+            return _whisper_recogniser(settings)
+        case _:
+            from gateway.engines.scripted import ScriptedRecogniser
+
+            return ScriptedRecogniser()
+
+
+def _openai_recogniser(settings: Settings) -> Recogniser:
+    from gateway.engines.recognition.openai import CAPACITY, OpenAIRecogniser
+
+    if settings.recogniser_url is None or settings.recogniser_model is None:
+        raise EngineFault(
+            "The openai recogniser needs the address of a server and the name of a model."
+        )
+    return OpenAIRecogniser(
+        settings.recogniser_url,
+        settings.recogniser_model,
+        api_key=settings.recogniser_api_key,
+        capacity=settings.recogniser_workers or CAPACITY,
+    )
+
+
+def _whisper_recogniser(settings: Settings) -> Recogniser:
+    from gateway.engines.recognition.base import NEEDS_PACKAGE
+    from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
+
+    if importlib.util.find_spec("faster_whisper") is None:
+        raise EngineFault(NEEDS_PACKAGE)
+    model, workers = settings.recogniser_model, settings.recogniser_workers or 1
+    if model is None:
+        raise EngineFault(
+            "The whisper recogniser needs a model: the directory of one in CTranslate2's form, or"
+            " a name such as `small`."
+        )
+    load = partial(
+        WhisperModel,
+        model,
+        device=settings.recogniser_device,
+        compute_type=settings.recogniser_compute_type,
+        workers=workers,
+        download=settings.recogniser_download,
+    )
+    return WhisperRecogniser(Path(model).name, load, workers=workers)

@@ -89,10 +89,10 @@ async def start_models(engine: Engine, recognition: RecognitionRunner | None) ->
 
 def build_speech(settings: Settings) -> SpeechModels:
     """Construct the recogniser that the settings name, without its model. Raises `EngineFault`."""
-    from gateway.engines import recogniser_registry
+    from gateway.engines import registry
     from gateway.engines.recognition import voice
 
-    recogniser = recogniser_registry.build(settings)
+    recogniser = registry.build_recogniser(settings)
     voice.load()
     return SpeechModels(recogniser, voice.VoiceDetector)
 

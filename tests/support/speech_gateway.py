@@ -11,8 +11,8 @@ import sys
 from contextlib import AbstractAsyncContextManager
 
 from benchmarks.speech import material
-from gateway.engines.recogniser_registry import build
 from gateway.engines.recognition import voice
+from gateway.engines.registry import build_recogniser as build
 from gateway.engines.scripted import ScriptedRecogniser
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.settings.catalogue import Settings

@@ -42,8 +42,7 @@ class Fallback(ServiceWrapper[S]):
     """Two services of one kind, with the name of ``primary``. A subclass passes the jobs on.
 
     `start` returns when one of the two is ready. Both are supervised, and go on trying to start by
-    themselves. The builder has `update_substitute` called when the health of either changes;
-    without that, a change is noticed at the next job.
+    themselves. The builder has `update_substitute` called when the health of either changes.
     """
 
     def __init__(self, primary: S, secondary: S) -> None:

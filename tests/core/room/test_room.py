@@ -11,7 +11,6 @@ from gateway.protocol.messages import (
     Ack,
     Cancelled,
     Delta,
-    Edited,
     Failed,
     Final,
     Settings,
