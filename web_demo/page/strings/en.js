@@ -71,7 +71,7 @@ export default {
     beginningGone: "Earlier lines are gone. The gateway keeps a limited number.",
     failed: "Couldn’t translate this line",
     failedBecause: "Couldn’t translate this line: {reason}",
-    missing: "Not translated: nobody read this language at that time",
+    missing: "Not translated: nobody read this language then",
     stopped: "Stopped",
     interrupted: "Not finished: the connection was lost",
     edited: "Edited",
