@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gateway.core.base.model import Model
-from gateway.core.base.translation_context import TranslationContext
+from gateway.core.base.translation_context import Pairs, TranslationContext
 from gateway.core.scheduling.scheduler import Scheduler
 from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.stability import StabilityRules
@@ -62,6 +62,9 @@ class JobBuilder:
         # The context of the first job stays, so that engines can reuse its prompt.
         if caption.context is None:
             caption.context = self._utterances.translated_before(utterance, caption.lang)
+        terms: Pairs = ()
+        if self.context.names or self.context.glossary.terms:  # most rooms have neither
+            terms = self.context.terms(utterance.text, target)
         return Job(
             id=self._scheduler.new_id(self._room),
             room=self._room,
@@ -79,7 +82,7 @@ class JobBuilder:
             needed=needed,
             topic=self.context.topic,
             context=caption.context,
-            glossary=self.context.terms(utterance.text, target),
+            glossary=terms,
             style=self.context.style,
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )

@@ -30,7 +30,6 @@ from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
 from gateway.core.session.quota import Account
-from gateway.core.session.spoken_language import SpokenLanguage
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
@@ -102,7 +101,7 @@ class Session:
         """Usage of its tenant, if that is counted."""
         self.attempt = 0
         """Number of the client's attempt to come back that opened the socket."""
-        self.spoken = SpokenLanguage(lang, context.model, context.detect)
+        self.spoken = validation.SpokenLanguage(lang, context.model, context.detect)
         self.state = SessionState.OPEN
         self.sayings = self.errors = self.frames_in = 0
         self._context = context

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.session.spoken_language import SpokenLanguage
+from gateway.core.base.validation import SpokenLanguage
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
 
