@@ -21,7 +21,7 @@ from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, View
 from gateway.server.access.guarded_route import ROOM, Right
 from gateway.server.app import HTTP_ROUTES, UNCHECKED
-from gateway.server.openai_api.requests import ChatRequest
+from gateway.server.openai_api.chat import ChatRequest
 from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
 from gateway.server.routes.deepl import DeepLRequest

@@ -11,7 +11,7 @@ import httpx2 as httpx
 import msgspec
 import pytest
 
-from gateway.server.openai_api.requests import ChatRequest
+from gateway.server.openai_api.chat import ChatRequest
 from gateway.server.realtime.client_events import SessionConfig
 from gateway.server.routes.deepl import DeepLRequest
 from gateway.server.routes.libretranslate import TranslateQuery

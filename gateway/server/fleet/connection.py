@@ -22,8 +22,12 @@ from redis.backoff import NoBackoff
 
 from gateway.errors import redacted
 from gateway.io.tasks import keep_running
-from gateway.server.fleet.away import Away, translated
-from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
+from gateway.server.fleet.pipelined_connection import (
+    TIMEOUT_S,
+    Away,
+    PipelinedConnection,
+    translated,
+)
 
 log = logging.getLogger("gateway.fleet")
 

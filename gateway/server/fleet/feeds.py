@@ -24,9 +24,13 @@ import msgspec
 from gateway.errors import ClientFault, ErrorCode
 from gateway.io.tasks import BackgroundTasks, keep_running
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.away import Away, translated
 from gateway.server.fleet.connection import MOST_S, RedisConnection
-from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection
+from gateway.server.fleet.pipelined_connection import (
+    TIMEOUT_S,
+    Away,
+    PipelinedConnection,
+    translated,
+)
 
 log = logging.getLogger("gateway.fleet")
 

@@ -14,10 +14,9 @@ from itertools import chain
 from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Entry, Feeds, RoomFeed
-from gateway.server.fleet.pipelined_connection import Arguments
+from gateway.server.fleet.pipelined_connection import Arguments, Away
 
 log = logging.getLogger("gateway.fleet")
 

@@ -18,7 +18,6 @@ from typing import Final, Protocol
 
 from gateway.io.tasks import BackgroundTasks
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Entry, FeedListener, Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
@@ -26,6 +25,7 @@ from gateway.server.fleet.leases import LEASE_MS, Leases
 from gateway.server.fleet.pipelined_connection import (
     TIMEOUT_S,
     Arguments,
+    Away,
     PipelinedConnection,
 )
 from gateway.server.fleet.writer import Writer

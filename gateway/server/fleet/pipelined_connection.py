@@ -1,7 +1,7 @@
 """A connection to Redis on which commands do not wait for the answers to earlier ones.
 
-Owns: how commands are packed, the next answer, and how long nothing has come. Must not know: what
-is sent and answered.
+Owns: how commands are packed, the next answer, how long nothing has come, and the one fault that
+calls of Redis raise. Must not know: what is sent and answered.
 
 A pipeline of redis-py waits for all its answers before the next one is sent, packs commands in
 Python, and takes more than twice the CPU time for a single message.
@@ -10,14 +10,14 @@ Python, and takes more than twice the CPU time for a single message.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from hiredis import pack_command
+from redis import exceptions
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError, ResponseError
-
-from gateway.server.fleet.away import Away, translated
 
 TIMEOUT_S: Final = 2.0
 """Seconds to wait for an answer of Redis. A slower Redis counts as away."""
@@ -27,6 +27,45 @@ Arguments = tuple[str | int | bytes, ...]
 
 # Its own type has one argument only.
 _pack = cast(Callable[[Arguments], bytes], pack_command)
+
+
+DAMAGED: Final = ("WRONGTYPE ", "user_script:")
+"""Beginnings of the errors that Redis answers if a key of a room has what no gateway writes."""
+
+
+class Away(Exception):
+    """A call of Redis that has failed: it is away, too slow, full, or does not do what it is told.
+
+    Its text is the reason, without texts of meetings.
+    """
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(reason(cause))
+        answer = isinstance(cause, exceptions.ResponseError)
+        self.damaged = answer and str(cause).startswith(DAMAGED)
+        """True if the data of the room is damaged: another attempt would fail too."""
+
+
+def reason(exc: BaseException) -> str:
+    """Return why a call has failed, without the texts that it carried."""
+    # Other exceptions may quote a command or an answer.
+    about_connection = isinstance(exc, exceptions.ConnectionError | OSError)
+    return f"{type(exc).__name__}: {exc}" if about_connection else type(exc).__name__
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise `Away` for any failure of a call of Redis.
+
+    Not only the client's own errors are meant: uvloop raises `RuntimeError` for a write to a
+    connection that was reset, and a connection that is being closed `AttributeError`.
+    """
+    try:
+        yield
+    except Away:
+        raise
+    except Exception as exc:
+        raise Away(exc) from exc
 
 
 class PipelinedConnection:

@@ -25,12 +25,11 @@ from itertools import chain
 from typing import Any, Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, Entry, pack
 from gateway.server.fleet.inbox import KEPT_MS
 from gateway.server.fleet.leases import Leases, OwnedRoom
-from gateway.server.fleet.pipelined_connection import Arguments, PipelinedConnection
+from gateway.server.fleet.pipelined_connection import Arguments, Away, PipelinedConnection
 
 log = logging.getLogger("gateway.fleet")
 

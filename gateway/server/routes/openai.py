@@ -20,8 +20,16 @@ from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.server.access.guarded_route import TRANSLATE, GuardedRoute, Right
-from gateway.server.openai_api.answers import ChatAnswer, error, model, models
-from gateway.server.openai_api.requests import MODEL, ChatRequest, languages_of, model_name
+from gateway.server.openai_api.chat import (
+    MODEL,
+    ChatAnswer,
+    ChatRequest,
+    error,
+    languages_of,
+    model,
+    model_name,
+    models,
+)
 from gateway.server.routes.api import (
     EventStreamResponse,
     begin,

@@ -13,9 +13,9 @@ from redis.exceptions import InvalidResponse, ResponseError
 from benchmarks.soak.proxy import Proxy
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import link, lua_scripts
-from gateway.server.fleet.away import Away, reason
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Feeds, pack
+from gateway.server.fleet.pipelined_connection import Away, reason
 from tests.server.fleet.links import ROOM, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.io.tasks import failures, running
-from gateway.server.fleet.away import Away
 from gateway.server.fleet.connection import SHORT, RedisConnection
 from gateway.server.fleet.leases import OwnedRoom
-from gateway.server.fleet.pipelined_connection import PipelinedConnection
+from gateway.server.fleet.pipelined_connection import Away, PipelinedConnection
 from gateway.server.fleet.writer import Writer
 from tests.server.fleet.links import ROOM
 from tests.support.live import until

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from gateway.server.app import HTTP_ROUTES
-from gateway.server.openai_api.requests import ChatRequest
+from gateway.server.openai_api.chat import ChatRequest
 from gateway.server.routes.api import TranslateRequest
 from gateway.server.routes.deepl import DeepLRequest, LanguagesRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.openai_api.requests import ChatRequest, languages_of, model_name
+from gateway.server.openai_api.chat import ChatRequest, languages_of, model_name
 
 
 def chat(model: str = "translate", *messages: tuple[str, Any], **fields: Any) -> ChatRequest:

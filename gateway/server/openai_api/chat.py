@@ -1,7 +1,9 @@
-"""Requests of OpenAI's chat completions, and the translation that each asks for.
+"""OpenAI's chat completions: the translation that a request asks for, and its answer.
 
-Owns: the body of ``/v1/chat/completions``, the names of models, and the rule by which a request
-names its languages. Must not know: HTTP, how a text is translated.
+Owns: the body of ``/v1/chat/completions``, the names of models, the rule by which a request names
+its languages, whole answers and the events of a stream. Must not know: HTTP, how a text is
+translated. A count of tokens is in no answer, because not every engine has one (OpenAI's clients
+take ``usage`` for optional).
 
 The target is in the name of the model (``translate-de``, or with a source ``translate-en-to-de``),
 or else in the field ``target_lang`` of the body. Languages are not looked for in messages: prompts
@@ -11,13 +13,16 @@ name stands for ``translate``, which names no language, since many tools cannot 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from gateway.core.base.validation import AUTO
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.protocol.fields import Context, Terms
+
+Json = dict[str, Any]
 
 MODEL = "translate"
 """Model whose target the request names elsewhere, and prefix of all other models."""
@@ -118,6 +123,62 @@ def languages_of(model: str) -> tuple[str | None, str | None]:
         return None, None
     source, between, target = pair.partition(_BETWEEN)
     return (source, target) if between else (None, pair)
+
+
+INVALID = "invalid_request_error"
+"""Type of errors that another request avoids."""
+
+
+class ChatAnswer(NamedTuple):
+    """One answer of ``/v1/chat/completions``, whole or streamed.
+
+    ``id``       unique id, without the prefix that OpenAI's ids have
+    ``created``  seconds since the epoch
+    ``model``    name of the model, with both languages
+    """
+
+    id: str
+    created: int
+    model: str
+
+    def whole(self, text: str) -> Json:
+        """Return the body of an answer that is not streamed."""
+        message = {"role": "assistant", "content": text, "refusal": None}
+        return self._body("chat.completion", message=message, finish_reason="stop")
+
+    def chunk(self, finish: str | None = None, **delta: str) -> Json:
+        """Return an event of a stream. The first has the ``role``, and the last is a ``finish``."""
+        return self._body("chat.completion.chunk", delta=delta, finish_reason=finish)
+
+    def _body(self, kind: str, **choice: object) -> Json:
+        return {
+            "id": f"chatcmpl-{self.id}",
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+            "choices": [{"index": 0, "logprobs": None, **choice}],
+        }
+
+
+def error(fault: GatewayError, status: int) -> Json:
+    """Return the body of an error.
+
+    :param status: HTTP status, by which the type of the error is chosen
+    """
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else INVALID
+    message = str(fault) if fault.hint is None else f"{fault} {fault.hint}"
+    about = {"message": message, "type": kind, "param": None, "code": fault.code.value}
+    return {"error": about}
+
+
+def models(targets: Sequence[str]) -> list[Json]:
+    """Return the list of models, one for each language that can be translated into."""
+    return [model(name) for name in (MODEL, *(f"{MODEL}-{target}" for target in targets))]
+
+
+def model(name: str) -> Json:
+    """Return the description of a model."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "caption-gateway"}
 
 
 def _refused(message: str, hint: str) -> ClientFault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.openai_api.answers import ChatAnswer, Json, error, model, models
+from gateway.server.openai_api.chat import ChatAnswer, Json, error, model, models
 
 types = pytest.importorskip("openai.types")
 
