@@ -90,7 +90,7 @@ def _check_pairs(route: EngineRoute, table: EngineTable) -> None:
         model = route.engine.profile
         sources = model.sources if source == "*" else (source,)
         targets = model.targets if target == "*" else (target,)
-        if not any(route.takes(one, other) for one in sources for other in targets):
+        if not any(route.takes(first, second) for first in sources for second in targets):
             raise EngineFault(
                 f"The engine {route.name} is to translate from {source} into {target}, but"
                 f" {route.engine.name} does not. Check its pairs."
