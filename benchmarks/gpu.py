@@ -5,9 +5,11 @@
 Arms: ``raw`` AsyncLLM with its output discarded, ``engine`` the gateway's engine with its output
 discarded, ``bare`` a prototype (`benchmarks.prototype`), ``gateway`` this gateway, ``serve`` and
 ``rust`` vLLM's own servers, ``remote`` a gateway before such a server, whose CPU time
-counts with its own. All are started first, share the GPU's memory, and are then
-loaded in turn, round after round. The speed of a machine varies, so only results of the same minute
-are compared. While one is loaded the others sleep.
+counts with its own, ``two`` the gateway with an engine on each of two GPUs, ``halved`` with two
+engines on one GPU. ``raw+scheduling_policy="priority"`` is an arm with another option of vLLM. All
+are started first, share the GPU's memory, and are then loaded in turn, round after round. The speed
+of a machine varies, so only results of the same minute are compared. While one is loaded the others
+sleep. `benchmarks.check` runs before all of them.
 
 Every arm gets the same pairs of lengths (prompts of 50 to 240 tokens, outputs of 10 to 199, as
 variable as real meetings) in closed loop, from client processes of its own. Weights may be dummies:
@@ -21,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -43,6 +46,8 @@ LEAST = 192
 """Utterances of a point at least; otherwise four for each stream."""
 ARMS = ("raw", "engine", "bare", "gateway", "serve", "rust")
 """Arms that are compared by default."""
+SEVERAL = {"two": (0, 1), "halved": (0, 0)}
+"""Arms with several engines, and the GPU of each."""
 PLOTTED = {
     "tokens_s": "tokens/s",
     "first_p50_ms": "first text p50",
@@ -121,13 +126,17 @@ class Arm:
 
     def __init__(self, name: str, path: str, options: dict[str, Any], logs: Path) -> None:
         self.name = name
+        self.kind, *changes = name.split("+")
+        pairs = (change.partition("=") for change in changes)
+        options = options | {key: json.loads(value) for key, _, value in pairs}
         self.path = path
         self.port = free_port()
         self.begun = time.monotonic()
-        self._log = (logs / f"{name}.log").open("wb")
-        self.inside = name in ("raw", "engine")
+        self._logs = logs
+        self._log = (logs / f"{re.sub(r'[^a-z_+=]', '', name)}.log").open("wb")
+        self.inside = self.kind in ("raw", "engine")
         """True if its load runs inside its process."""
-        env = os.environ | {"VLLM_USE_RUST_FRONTEND": "1" if name == "rust" else "0"}
+        env = os.environ | {"VLLM_USE_RUST_FRONTEND": "1" if self.kind == "rust" else "0"}
         self.process = subprocess.Popen(
             [sys.executable, *self._command(options)],
             env=env,
@@ -139,13 +148,21 @@ class Arm:
 
     def _command(self, options: dict[str, Any]) -> list[str]:
         if self.inside:
-            return ["-m", "benchmarks.inside", self.name, self.path, json.dumps(options)]
-        if self.name == "bare":
+            return ["-m", "benchmarks.inside", self.kind, self.path, json.dumps(options)]
+        if self.kind == "bare":
             return ["-m", "benchmarks.prototype", self.path, str(self.port), json.dumps(options)]
-        if self.name == "remote":
+        if self.kind == "remote":
             return self._remote(options)
-        if self.name == "gateway":
-            command = [*self._gateway("vllm"), "--model", self.path]
+        if self.kind in ("gateway", *SEVERAL):
+            engine = ["--engine", "vllm"]
+            if self.kind in SEVERAL:
+                tables = [
+                    f"[[engine]]\nengine = 'vllm'\ngpus = {[n]}\n" for n in SEVERAL[self.kind]
+                ]
+                file = self._logs / f"{self.kind}.toml"
+                file.write_text("\n".join(tables))
+                engine = ["--config", str(file)]
+            command = [*self._gateway(*engine), "--model", self.path]
             given = [
                 *("max_num_seqs", "max_num_batched_tokens", "max_model_len"),
                 "gpu_memory_utilization",
@@ -155,8 +172,8 @@ class Arm:
             given = list(options)
         return [*command, *_flags(options, given), *_at(self.port)]
 
-    def _gateway(self, engine: str, profile: str = "profile.toml") -> list[str]:
-        command = ["-m", "gateway", "serve", "--engine", engine, "--no-guards"]
+    def _gateway(self, *engine: str, profile: str = "profile.toml") -> list[str]:
+        command = ["-m", "gateway", "serve", *engine, "--no-guards"]
         command += ["--profile", f"{self.path}/{profile}", "--limit-queue", "4096"]
         return [*command, "--limit-stretch", "1000", "--limit-soon-s", "1000"]  # it is to be full
 
@@ -167,7 +184,7 @@ class Arm:
         profile.write_text(invented(less=MORE + 1).replace("factor = 1.0", "factor = 2.0"))
         port = free_port()
         server = [*_serve(), self.path, *_flags(options, tuple(options)), *_at(port)]
-        gateway = [*self._gateway("openai", profile.name), *_at(self.port)]
+        gateway = [*self._gateway("--engine", "openai", profile=profile.name), *_at(self.port)]
         gateway += ["--openai-url", f"http://127.0.0.1:{port}/v1"]
         gateway += ["--max-num-seqs", str(options["max_num_seqs"])]
         words = (f"http://127.0.0.1:{port}/health", json.dumps(server), json.dumps(gateway))
@@ -179,7 +196,7 @@ class Arm:
             assert self.process.stdout is not None
             ready = any(line == "READY\n" for line in self.process.stdout)
         else:
-            path = "/health" if self.name in ("serve", "rust") else "/readyz"
+            path = "/health" if self.kind in ("serve", "rust") else "/readyz"
             ready = False
             while not ready and self.process.poll() is None:
                 time.sleep(0.5)
@@ -251,7 +268,7 @@ class Clients:
         if arm.inside:
             return [_asked(arm.process, {"streams": streams, "count": count, "seed": seed})]
         some = self._all[:streams]
-        how = "sse" if arm.name in ("serve", "rust") else "socket"
+        how = "sse" if arm.kind in ("serve", "rust") else "socket"
         command = {"how": how, "port": arm.port, "name": arm.path}
         for number, client in enumerate(some):
             assert client.stdin is not None
@@ -425,12 +442,16 @@ def main() -> None:
     )
     parser.add_argument("--kv-gib", type=float, default=8.0, help="KV cache of an arm")
     parser.add_argument("--eager", action="store_true", help="no compiling: to try this program")
+    parser.add_argument("--cases", type=Path, help="of `benchmarks.check`, as written elsewhere")
     parser.add_argument("--out", type=Path, help="a file for all points and the summary, as JSON")
     parser.add_argument("--plot", type=Path, help="an SVG file: the arms beside `rust`")
     args = parser.parse_args()
     for name in ("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS"):
         os.environ.setdefault(name, "1")
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
+    if not args.eager:  # nothing is measured that was not read
+        given = ["--cases", str(args.cases)] if args.cases else []
+        subprocess.run([sys.executable, "-m", "benchmarks.check", *given], check=True)
     path, names = Path(args.model), args.arms.split(",")
     if not (path / "config.json").exists():
         model(path, **SHAPES[args.shape])

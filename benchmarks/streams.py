@@ -24,14 +24,17 @@ FIRST = 3
 MORE = 40
 """Characters, which are tokens, that a text has more than its output."""
 
+WORDS = "we should have the next meeting about this report before they finish their work".split()
+"""English words: a gateway refuses a text that is in another language than it was said to be."""
+
 
 def lengths(count: int, seed: int) -> Iterator[tuple[str, int]]:
     """Return (text, output tokens)."""
     rng = random.Random(seed)
     for _ in range(count):
         tokens = rng.randrange(10, 200)
-        text = "".join(rng.choice("etaoin shrdlu") for _ in range(MORE + tokens - 2))
-        yield "a" + text + "b", tokens
+        words = (rng.choice(WORDS) for _ in range(MORE + tokens))
+        yield " ".join(words)[: MORE + tokens - 1] + ".", tokens
 
 
 def prompt(text: str) -> list[int]:

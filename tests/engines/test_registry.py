@@ -274,17 +274,18 @@ def test_each_engine_table_becomes_an_engine_with_its_own_wrappers(model: Path) 
 def test_the_gpus_of_an_engine_are_arguments_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     made = Settings(engine="vllm", model="owner/eurollm", vllm={"seed": 1})
-    extra = [
-        route.engine.engine.engine.engine._engine_args  # type: ignore[attr-defined]
+    made_of = [
+        route.engine.engine.engine.engine  # type: ignore[attr-defined]
         for route in several(
             EngineTable(name="a", gpus=(1,), settings=made),
             EngineTable(name="b", gpus=(2, 3), settings=made),
             EngineTable(name="c", settings=made),
         ).routes
     ]
-    assert [one.get("device_ids") for one in extra] == [[1], [2, 3], None]
-    assert [one.get("tensor_parallel_size") for one in extra] == [1, 2, None]
-    assert {one["seed"] for one in extra} == {1}
+    args = [one._engine_args for one in made_of]
+    assert [one._gpus for one in made_of] == [(1,), (2, 3), ()]
+    assert [one.get("tensor_parallel_size") for one in args] == [1, 2, None]
+    assert {one["seed"] for one in args} == {1} and "device_ids" not in args[0]
 
 
 @pytest.mark.parametrize("pair", [("en", "fr"), ("*", "fr"), ("de", "*")])

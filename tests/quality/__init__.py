@@ -29,6 +29,15 @@ def lines(name: str, language: str) -> list[str]:
 
 async def captions(engine: Engine, jobs: Sequence[Job]) -> dict[str, str]:
     """Start an engine and return its translation of each job, by id; empty if it fails."""
+    await engine.start()
+    try:
+        return await texts(engine, jobs)
+    finally:
+        await engine.aclose()
+
+
+async def texts(engine: Engine, jobs: Sequence[Job]) -> dict[str, str]:
+    """Return the translation of each job by a running engine, by id; empty if it fails."""
     free = asyncio.Semaphore(engine.capacity)
 
     async def caption(job: Job) -> str:
@@ -43,9 +52,5 @@ async def captions(engine: Engine, jobs: Sequence[Job]) -> dict[str, str]:
 
     # Jobs of one batch are alike in priority and size, so that batches are full and read at once.
     jobs = sorted(jobs, key=lambda job: (job.priority, prompt_size(job)))
-    await engine.start()
-    try:
-        made = await asyncio.gather(*map(caption, jobs))
-    finally:
-        await engine.aclose()
+    made = await asyncio.gather(*map(caption, jobs))
     return {job.id: text for job, text in zip(jobs, made, strict=True)}

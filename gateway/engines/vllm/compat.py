@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from gateway.engines.vllm import devices
 from gateway.errors import ClientFault, EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
 
 REPORT_INTERVAL_S = 0.25
@@ -37,7 +38,9 @@ class VllmApi:
             import vllm
             from vllm import exceptions
             from vllm.inputs import tokens_input
+            from vllm.platforms import current_platform
             from vllm.sampling_params import RequestOutputKind
+            from vllm.v1.engine import core_client
             from vllm.v1.engine.exceptions import EngineDeadError
         except ImportError as exc:
             raise EngineFault(
@@ -45,6 +48,7 @@ class VllmApi:
             ) from exc
 
         self.vllm = vllm
+        devices.confine(core_client, current_platform.device_control_env_var)
         self.tokens_input = tokens_input
         self.delta = RequestOutputKind.DELTA
         self.dead_error = EngineDeadError

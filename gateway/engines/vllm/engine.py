@@ -16,8 +16,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -36,6 +35,7 @@ from gateway.engines.base.engine import (
 from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.vllm.compat import EngineStats, VllmApi
+from gateway.engines.vllm.devices import alone_on
 from gateway.engines.vllm.model import LoadedModel
 from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
 from gateway.job import Chunk, Job
@@ -52,30 +52,6 @@ WAITING_PER_SLOT = 1
 
 GAVE_UP_REASONS = ("abort", "error")
 """Finish reasons of requests that vLLM gave up. vLLM reports them as normal ends."""
-
-
-_starts: dict[asyncio.Future[None], frozenset[int]] = {}
-"""Starts under way in this process, with their GPUs; none given: any GPU."""
-
-
-@asynccontextmanager
-async def gpus_alone(gpus: frozenset[int]) -> AsyncIterator[None]:
-    """Wait until no other engine starts on one of these GPUs, and let others wait meanwhile.
-
-    vLLM measures the free memory of a GPU at its start, and counts what another start has taken
-    since as its own.
-    """
-    while others := [
-        start for start, taken in _starts.items() if not (gpus and taken and gpus.isdisjoint(taken))
-    ]:
-        await asyncio.wait(others)
-    start = asyncio.get_running_loop().create_future()
-    _starts[start] = gpus
-    try:
-        yield
-    finally:
-        del _starts[start]
-        start.set_result(None)
 
 
 class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +166,7 @@ class VllmEngine(ModelEngine):
     ) -> None:
         options = options or VllmOptions()
         self._engine_args = args = options.engine_args()
+        self._gpus: tuple[int, ...] = tuple(args.pop("device_ids", None) or ())
         if "data_parallel_size" in args:
             raise EngineFault("vLLM's data_parallel_size: give each copy an [[engine]] and `gpus`.")
         super().__init__(
@@ -225,7 +202,7 @@ class VllmEngine(ModelEngine):
     async def start(self) -> None:
         self._require_health(Health.STARTING)
         try:
-            async with gpus_alone(frozenset(self._engine_args.get("device_ids") or ())):
+            async with alone_on(self._gpus):
                 self._require_health(Health.STARTING)  # `aclose` may have come meanwhile
                 await asyncio.to_thread(self._load)
                 assert self._loaded is not None, "_load sets it or raises"
