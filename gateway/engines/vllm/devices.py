@@ -87,7 +87,7 @@ def _confined(
 
 
 def visible(gpus: tuple[int, ...], environ: Mapping[str, str], variable: str) -> str:
-    """Return the value of the variable for these GPUs of those that the process itself sees.
+    """Return the value of the variable for some of the GPUs that the process itself sees.
 
     Raises `EngineFault` if it sees fewer.
     """
