@@ -118,7 +118,7 @@ class Stopped:
 
 
 async def check(engine: Engine, known: Sequence[Case]) -> Report:
-    """Start an engine, compare what it writes with the known texts, and close it."""
+    """Start an engine, compare its texts with the known ones, and close it."""
     expected = {case.job.id: case.text for case in known}
     jobs = {case.job.id: case.job for case in known}
     await engine.start()
