@@ -166,8 +166,7 @@ test("with --lan the share dialog has working links without asking for a key", a
       await page.locator("#present-code svg").waitFor();
       await picture(page, `${name}-present`);
       await page.keyboard.press("Escape");
-      await page.mouse.move(300, 300);
-      await page.click("#present");
+      await page.locator("#line").waitFor();
       const phone = await open({ ...environment, address: "" }, read, { phone: true });
       await phone.locator('#languages a:has([lang="de"])').click();
       await connected(phone);
