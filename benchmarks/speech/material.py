@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gateway.job import SAMPLE_RATE
+from gateway.server.audio.decoding import Resampler
 
 _MODEL = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
 _RECORDINGS = {
@@ -47,11 +48,13 @@ def recording(name: str) -> bytes:
     """Return a recording in the form of `gateway.job.RecognitionJob.audio`."""
     path = _package("moonshine_voice") / "assets" / f"{name}.wav"
     _check(path, _RECORDINGS[name])
-    from faster_whisper.audio import decode_audio
+    import av  # faster-whisper's own reading of files fails with PyAV 19
 
-    samples = decode_audio(str(path), SAMPLE_RATE)
-    pcm: bytes = (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes()
-    return pcm
+    with av.open(str(path)) as file:
+        sound = file.streams.audio[0]
+        resampler = Resampler(sound.format.name, sound.layout.name, sound.rate)
+        pcm = b"".join(map(resampler.resample, file.decode(sound)))
+    return pcm + resampler.resample(None)
 
 
 def part(audio: bytes, start: float, end: float) -> bytes:
