@@ -27,7 +27,7 @@ UNSPACED = ("ja", "zh")
 def pairs(folder: Path) -> Iterator[tuple[str, str, str, str]]:
     """Return (language, language, text, translation) of all lines."""
     for path in sorted(folder.glob("*.tsv")):
-        source, target = path.suffixes[-2].removeprefix(".").split("-")
+        source, target = path.stem.rpartition(".")[2].split("-")
         for line in path.read_text(encoding="utf-8").splitlines():
             text, translation, *_ = [*line.split("\t"), ""]
             if text and translation:

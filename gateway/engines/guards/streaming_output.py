@@ -29,6 +29,7 @@ from gateway.engines.guards.words import (
     count_words,
     has_crude_sign,
     is_dense,
+    stutters,
     weight,
 )
 from gateway.job import Job
@@ -46,6 +47,11 @@ LOOP_LEAST, LOOP_WORDS, LOOP_DENSE, LOOP_MORE = 3, 6, 12, 2
 """Least repetitions of a phrase that make a loop, and their least length in all, in words or dense
 characters: people do say "no, no, no" and 哈哈哈. Two repetitions more than the source has are
 always allowed. From half the repetitions on, the text is withheld until it goes on otherwise."""
+
+STUTTER_HELD, STUTTER_MOST = 18, 36
+"""Characters inside a word, or signs without words, that repeat a few of them: from the first
+number on they are withheld, and from the second on they make a loop, unless the source has such a
+passage as well."""
 
 HEAD_MOST = 120
 """Characters held back while they may be a preamble."""
@@ -130,7 +136,7 @@ class OutputGuard:
                     self._count_word(folded)
                     self._fast_path = not self._repeats
                 else:
-                    counter.seen.add(folded)
+                    counter.seen[folded] = len(counter.tokens)
                     counter.tokens.append(folded)
             self._word_count += 1
             self._last_word, self._last_folded = cached
@@ -162,6 +168,8 @@ class OutputGuard:
             self._last_folded = folded
         self.text += text
         self._add_weight(len(text))
+        if len(word) >= STUTTER_HELD:
+            self._check_stutter()
         return self._withhold(text) if self._repeats else text
 
     def end(self) -> str:
@@ -275,6 +283,7 @@ class OutputGuard:
             if self._rude_pattern.search(self.text[start:].lower(), 1 if start else 0):
                 raise rejection(Guard.RUDE, "has a word that the source does not account for")
         self._add_weight(len(shown) if shown.isascii() else weight(shown))
+        self._check_stutter()
         return shown
 
     def _add_weight(self, more: float) -> None:
@@ -327,7 +336,7 @@ class OutputGuard:
         counter = self._repeat_counter
         self._repeats = False
         if token not in counter.seen:  # a new word completes no repetition
-            counter.seen.add(token)
+            counter.seen[token] = len(counter.tokens)
             counter.tokens.append(token)
             return
         phrase, times = counter.add(token)
@@ -337,6 +346,17 @@ class OutputGuard:
             if times >= limit and more > LOOP_MORE:
                 raise rejection(Guard.LOOP, "repeats itself without end")
             self._repeats = more > 0
+
+    def _check_stutter(self) -> None:
+        """Withhold a word or signs that repeat themselves. Raises `Rejected` for a loop of them."""
+        if not stutters(self.text, STUTTER_HELD):
+            return
+        text = self.job.text
+        ends = range(STUTTER_HELD, len(text) + 1)
+        if not any(stutters(text[:end], STUTTER_HELD) for end in ends):
+            self._repeats = True
+            if stutters(self.text, STUTTER_MOST):
+                raise rejection(Guard.LOOP, "repeats itself without end")
 
     def _allowed_repeats(self) -> int:
         """Return how often the source repeats a phrase."""

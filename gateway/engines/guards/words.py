@@ -14,7 +14,11 @@ from gateway.text.letters import DENSITY
 from gateway.text.units import CJK
 
 NGRAM = 8
-"""Longest repeated phrase that is counted, in words or dense characters."""
+"""Longest phrase, in words or dense characters, of which every repetition is counted. A longer one
+counts as repeated from its first words after this number on."""
+
+STUTTER = 9
+"""Most characters that are repeated inside a word."""
 
 WORD_CACHE_SIZE, WORD_CACHE_LONGEST = 16_384, 32
 """Words in the cache of one language, and the longest of them in characters. Such a cache takes
@@ -70,44 +74,71 @@ def _crude(word: str) -> bool:
     return CRUDE.search(word) is not None
 
 
+def stutters(text: str, length: int) -> bool:
+    """Tell whether so many characters at the end of a text repeat up to `STUTTER` of them.
+
+    Only an unbroken word ("hahaha", "und-und-und") and signs without words (". . .") stutter.
+    Repeated words are counted by `RepeatCounter`.
+    """
+    tail = text[-length:]
+    if len(tail) < length or is_dense(tail[-1]):
+        return False
+    if any(map(str.isspace, tail)) and any(map(str.isalnum, tail)):
+        return False
+    return any(tail[size:] == tail[:-size] for size in range(1, STUTTER + 1))
+
+
 class RepeatCounter:
-    """A count of how often the last phrase repeats, for phrases of up to `NGRAM` tokens.
+    """A count of how often the last phrase repeats.
 
     A token that is not in ``seen`` completes no repetition. A caller that knows this may append it
     to ``tokens`` and ``seen`` itself and spare the call of `add`.
 
     ``tokens``  all tokens in order, case-folded
-    ``seen``    the same tokens as a set
+    ``seen``    the same tokens, each with the last place where it stands
     """
 
-    __slots__ = ("_at", "_same", "seen", "tokens")
+    __slots__ = ("_at", "_period", "_run", "_same", "seen", "tokens")
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
-        self.seen: set[str] = set()
+        self.seen: dict[str, int] = {}
         self._same: list[int] = []  # at n: length of the run of tokens equal to the one n before
         # Number of tokens for which `_same` holds. A token added without a call of `add` ends all
         # runs, which shows in this number.
         self._at = -1
+        self._period = self._run = 0  # the last `_run` tokens stood there `_period` tokens before
 
     def add(self, token: str) -> tuple[int, int]:
         """Add the next token. Return the length of the repeated phrase in tokens, and its count."""
         tokens = self.tokens
         recent = tokens[-NGRAM:]
+        place = len(tokens)
         tokens.append(token)
-        self.seen.add(token)
+        follows = self._at == place and self._run and tokens[place - self._period] == token
+        if follows:
+            self._run += 1
+        else:
+            before = self.seen.get(token)
+            self._run = 0 if before is None else 1
+            self._period = 0 if before is None else place - before
+        self.seen[token] = place
         best = (1, 1)
+        if self._run > NGRAM and self._period > NGRAM:
+            best = (self._period, 1 - -self._run // self._period)
         # The time does not grow with the length of the run: a speaker may say one word a thousand
         # times.
         if token in recent:
-            if self._at != len(tokens) - 1:
+            if self._at != place:
                 self._same = [0] * (NGRAM + 1)
             for n in range(1, len(recent) + 1):
                 same = self._same[n] = self._same[n] + 1 if recent[-n] == token else 0
                 times = same // n + 1
                 if times > best[1]:
                     best = (n, times)
-            self._at = len(tokens)
+        else:
+            self._same = [0] * (NGRAM + 1)
+        self._at = len(tokens)
         return best
 
 

@@ -33,6 +33,11 @@ BAD = (
     (Guard.LOOP, "en", "de", "Let us go.", "Gehen wir, gehen wir, gehen wir, gehen wir"),
     (Guard.LOOP, "en", "de", "Very good.", "sehr " * LOOP_WORDS),
     (Guard.LOOP, "en", "ja", "Let us go home.", "帰ろう帰ろう帰ろう帰ろう帰ろう帰ろう"),
+    (Guard.LOOP, "en", "de", "They laughed for a long time about the joke.", "Sie " + "ha" * 30),
+    (Guard.LOOP, "en", "de", "And then they went home to their friends.", "und-" * 20),
+    (Guard.LOOP, "en", "de", "And then they went home to their friends.", "Ja" + " ." * 40),
+    (Guard.LOOP, "en", "de", "We met the whole team in the new office in town on Friday evening.",
+     "Wir trafen am Freitagabend alle Leute vom Team in der Stadt " * 4),
     (Guard.LENGTH, "en", "de", "Write a poem.",
      "Das Meer ist weit, das Meer ist blau, die Wellen rauschen grau in grau, der Wind weht kalt,"),
     (Guard.SHORT, "en", "de", "Please tell them that the meeting on Friday is off.", "Ja."),
@@ -263,6 +268,37 @@ def test_repetitions_in_the_source_are_counted_once(
     Word.compared = 0
     assert runs.add(Word("ha")) == (1, 301)
     assert Word.compared <= 2 * NGRAM
+
+
+@pytest.mark.parametrize(
+    ("loop", "shown"),
+    [
+        (["Wir ", *(f"wort{letter} " for letter in "abcdefghijk")] * 5, 20),
+        (["Er "] + ["ha"] * 60, 9),
+        (["Ja"] + [" ."] * 60, 9),
+    ],
+    ids=["twelve words", "a word", "signs"],
+)
+def test_of_a_loop_little_more_than_its_second_time_is_shown(loop: list[str], shown: int) -> None:
+    follower = watch("en", "de", "We met the whole team in the new office in town on Friday.")
+    pieces = []
+    with pytest.raises(Rejected) as caught:
+        for piece in loop:
+            pieces.append(follower.feed(piece))  # noqa: PERF401  # until it raises
+    assert caught.value.guard == Guard.LOOP
+    assert sum(map(bool, pieces)) <= shown
+
+
+def test_a_word_that_laughs_as_the_source_does_is_shown() -> None:
+    laugh = "ha" * 40
+    follower = watch("en", "de", f"Very funny, {laugh}!")
+    assert read(follower, ["Sehr lustig, ", *["ha"] * 40, "!"]) == f"Sehr lustig, {laugh}!"
+
+
+def test_a_long_phrase_that_comes_twice_is_shown_to_its_end() -> None:
+    text = "wir gehen morgen früh alle zusammen mit Anna in das Büro " * 2
+    follower = watch("en", "de", "We all go to the office together with Anna early tomorrow.")
+    assert read(follower, pieces(text, 4)).strip() == text.strip()
 
 
 def test_a_loop_is_rejected_before_the_model_ends() -> None:
