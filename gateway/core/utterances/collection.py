@@ -22,9 +22,9 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.text import languages
 
-UTTERANCE_BYTES = 1_200
+UTTERANCE_BYTES = 350
 """Bytes that an utterance takes beside its text, which is that of an event: with its `Speech`."""
-CAPTION_BYTES = 480
+CAPTION_BYTES = 380
 """Bytes that a caption takes beside its text."""
 NEAR = 8
 """Utterances that are searched for earlier translations of the same speech."""

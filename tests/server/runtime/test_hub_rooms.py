@@ -86,7 +86,7 @@ async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut
 
 
 async def test_the_memory_limit_holds_while_rooms_grow_between_two_sweeps() -> None:
-    made = hub(memory_bytes=400_000)
+    made = hub(memory_bytes=400_000, rate=1e6, burst=10**6)
     stay = [come(made, name) for name in ("a", "b")]
     for n in range(400):
         for session in stay:
