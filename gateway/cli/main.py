@@ -229,6 +229,8 @@ def _parser() -> argparse.ArgumentParser:
     command("languages", names, _add_languages, _languages)
     values = "List all settings, their values and where each comes from."
     command("settings", values, _add_listing, _settings)
+    models = "List the models that can be named, fetch one, or remove one."
+    command("models", models, _module("gateway.cli.models"))
     key = "Make an API key. The key is printed once; the file keeps only its hash."
     command("key", key, _module("gateway.cli.key"))
     copied = "Copy the store to a new file, also while a gateway uses it."

@@ -8,6 +8,7 @@ the engine is chosen, because vLLM takes seconds to import and need not be insta
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, MutableMapping
@@ -24,6 +25,7 @@ from gateway.text import languages
 
 if TYPE_CHECKING:
     from gateway.engines.base.engine import Engine
+    from gateway.engines.fetched.known import KnownModel
     from gateway.engines.profiles import Profile
     from gateway.engines.recognition.base import Recogniser
     from gateway.engines.wrappers.routed import EngineRoute
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from gateway.settings.catalogue import EngineTable, Settings
 
     Maker = Callable[[Settings, Profile | None], Engine]
+
+logger = logging.getLogger(__name__)
 
 SERVER_BACKOFF_MAX = 8.0
 """Longest wait in seconds before a model server is tried again. A try costs a few tokens. An engine
@@ -188,19 +192,64 @@ def _scripted(settings: Settings, profile: Profile | None) -> Engine:
     )
 
 
+def cache_directory(settings: Settings) -> Path:
+    """Return the directory of converted and fetched models."""
+    from gateway.engines.base import model_files
+
+    return _cache(settings) or model_files.user_cache()
+
+
+def fetched(settings: Settings) -> KnownModel | None:
+    """Return the named model, if it can be fetched; None otherwise."""
+    from gateway.engines.fetched.known import known
+
+    # A directory of this name takes precedence.
+    if settings.model is None or Path(settings.model).is_dir():
+        return None
+    return known().get(settings.model)
+
+
+def notice(model: KnownModel) -> str:
+    """Return a sentence about a download: its size, host and licence."""
+    return (
+        f"{model.name} ({model.languages}) is {model.megabytes} MB from {model.host}, under the"
+        f" licence {model.licence}."
+    )
+
+
+def fetch(model: KnownModel, cache: Path, say: Callable[[str], object] = logger.info) -> Path:
+    """Return the directory of a model, after saying its size and licence, and fetching it."""
+    from gateway.engines.fetched.install import install
+
+    def report(file: str, came: int, size: int | None) -> None:
+        of = "" if size is None else f" of {size / 1e6:.0f}"
+        say(f"fetching {file}: {came / 1e6:.0f}{of} MB")
+
+    if not model.directory(cache).is_dir():
+        say(notice(model))
+    return install(model, cache, report)
+
+
 def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
     from gateway.engines.ctranslate2.engine import CTranslate2Engine
+    from gateway.engines.fetched.engine import FetchedEngine
 
-    return CTranslate2Engine(
-        _directory(settings.model),
-        profile,
-        compute_type=settings.compute_type,
-        inter_threads=settings.inter_threads,
-        batch=settings.batch,
-        intra_threads=settings.intra_threads,
-        cache_dir=_cache(settings),
-        name=_name(settings),
-    )
+    cache, named = cache_directory(settings), fetched(settings)
+    options = {
+        name: getattr(settings, name)
+        for name in ("compute_type", "inter_threads", "batch", "intra_threads")
+    }
+    if named is None:
+        directory = _directory(settings.model)
+        return CTranslate2Engine(
+            directory, profile, cache_dir=cache, name=_name(settings), **options
+        )
+    if not named.directory(cache).is_dir() and not settings.download:
+        raise EngineFault(
+            f"{named.name} is not on this machine. {notice(named)}",
+            hint=f"Allow that with --download, or fetch it now: gateway models fetch {named.name}.",
+        )
+    return FetchedEngine(named, cache, partial(fetch, named, cache), profile=profile, **options)
 
 
 def _openai(settings: Settings, profile: Profile | None) -> Engine:
@@ -383,6 +432,6 @@ def _whisper_recogniser(settings: Settings) -> Recogniser:
         device=settings.recogniser_device,
         compute_type=settings.recogniser_compute_type,
         workers=workers,
-        download=settings.recogniser_download,
+        download=settings.download,
     )
     return WhisperRecogniser(Path(model).name, load, workers=workers)

@@ -184,8 +184,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``openai`` uses another server, and ``scripted`` returns the source text with a mark,
     for tests. Installed packages can offer others."""
     model: str | None = None
-    """Directory or hub id of the model, or its name on the ``openai`` server. Default: the model in
-    the package, and with ``openai`` the only model of the server."""
+    """Directory or hub id of the model, a name that ``gateway models`` lists, or its name on the
+    ``openai`` server. Default: the model in the package, and with ``openai`` the only model of the
+    server."""
+    download: bool = False
+    """Download a named model of ``ctranslate2`` or ``whisper`` that is not on this machine. Without
+    it nothing is downloaded, except by vLLM."""
     profile: str | None = None
     """Prompt profile of the model: the name of a bundled profile or a ``.toml`` file. Default: the
     bundled profile that matches the name of the model."""
@@ -270,8 +274,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     recogniser_model: str | None = None
     """``whisper``: directory of a Whisper model in CTranslate2's form, or its name, such as
     ``small``. ``openai``: its name on the server."""
-    recogniser_download: bool = False
-    """``whisper``: download a model that is named and is not on this machine."""
     recogniser_workers: Count | None = None
     """Recognitions at once. ``whisper`` takes a thread for each; more serve more speakers if there
     are CPU cores for them. Default: 1 with ``whisper``, 8 with ``openai``."""

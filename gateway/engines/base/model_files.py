@@ -31,6 +31,9 @@ VERSION = 1
 """Version of the conversion, a part of the cache key. Raise it if the same input gives other
 files."""
 
+FETCHED = "fetched"
+"""Folder in the cache with models that the operator has fetched; they stay."""
+
 CACHED_MODELS = 4
 """Models kept in the cache. A further one replaces the one that was not used for longest."""
 
@@ -306,7 +309,7 @@ def _evict(cache: Path, used: Path) -> None:
     :param used: the directory in use, which stays
     """
     made = sorted(
-        (path for path in cache.iterdir() if path.is_dir() and path != used),
+        (path for path in cache.iterdir() if path.is_dir() and path not in (used, cache / FETCHED)),
         key=lambda path: path.stat().st_mtime,
         reverse=True,
     )

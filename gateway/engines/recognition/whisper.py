@@ -122,7 +122,7 @@ def _load_fault(model: str, exc: Exception, *, download: bool) -> EngineFault:
     elif download:
         why = "it could not be downloaded"
     else:
-        why, what = "it is not on this machine", ", or allow the download: --recogniser-download"
+        why, what = "it is not on this machine", ", or allow the download: --download"
     return EngineFault(
         f"The Whisper model {model} cannot be loaded: {why} ({type(exc).__name__}). Name the"
         f" directory of a model in CTranslate2's form with --recogniser-model{what}."

@@ -75,7 +75,7 @@ def test_a_model_computes_in_eight_bits_on_a_cpu_whatever_its_file_has(
     ("error", "download", "said"),
     [
         (FileNotFoundError, True, r"it could not be downloaded \(FileNotFoundError\)"),
-        (FileNotFoundError, False, "it is not on this machine .* --recogniser-download"),
+        (FileNotFoundError, False, "it is not on this machine .* --download"),
         (RuntimeError, True, "it is broken"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Models that are known by name: their addresses, fetching and converting them."""

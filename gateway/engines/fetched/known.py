@@ -1,0 +1,77 @@
+"""The models that are known by name.
+
+Owns: reading ``known.toml``, and where a fetched model lies. Must not know: how a file is fetched.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from gateway.engines.base.model_files import FETCHED
+
+
+class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that can be fetched."""
+
+    name: str
+    profile: str
+    """Name of its prompt profile."""
+    files: Mapping[str, str]
+    """Address of each file, by its name. One archive, if it is an OPUS-MT model."""
+    licence: str
+    megabytes: int
+    """Size of the files, about."""
+    speed: str
+    """Speed on a CPU beside the model in the package: ``fast`` is half of it, ``slow`` a tenth."""
+    pair: tuple[str, str] | None = None
+    """The only language pair; None: those of the profile."""
+    sha256: str = ""
+    """Digest of the archive; empty: unknown."""
+
+    @property
+    def host(self) -> str:
+        """Host that the files come from."""
+        return next(iter(self.files.values())).split("/")[2]
+
+    @property
+    def languages(self) -> str:
+        """Languages for people."""
+        return "{} to {}".format(*self.pair) if self.pair else "about 100, each to each"
+
+    def directory(self, cache: Path) -> Path:
+        """Return the directory of the model, which exists once it was fetched.
+
+        :param cache: directory of converted models
+        """
+        return cache / FETCHED / self.name
+
+
+@cache
+def known() -> Mapping[str, KnownModel]:
+    """Return the models by name."""
+    text = (resources.files("gateway.engines.fetched") / "known.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    opus = table["opus"]
+    shared = {key: opus[key] for key in ("licence", "megabytes", "speed")}
+    models = [
+        KnownModel(
+            name=f"opus-mt-{pair}",
+            profile="opus-mt",
+            files={"model.zip": opus["address"].format(pair=pair, release=release)},
+            pair=tuple(pair.split("-")),
+            sha256=opus["sha256"].get(pair, ""),
+            **shared,
+        )
+        for pair, release in opus["pairs"].items()
+    ]
+    for row in table["ready"]:
+        address, files = row.pop("address"), row.pop("files")
+        addresses = {file: address.format(file=file) for file in files}
+        models.append(KnownModel(files=addresses, **row))
+    return {model.name: model for model in models}

@@ -1,0 +1,185 @@
+"""Tests of models fetched by name: OPUS-MT as Marian writes it, and NLLB for CTranslate2."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.cli.main import main
+from gateway.engines import registry
+from gateway.engines.fetched import known as catalogue
+from gateway.engines.fetched.install import install
+from gateway.engines.fetched.known import KnownModel, known
+from gateway.errors import EngineFault
+from gateway.job import Job
+from gateway.settings.catalogue import Settings
+from tests.engines.fetched.hub import Hub, opus_archive, served
+from tests.engines.reading import read, started
+from tests.support.models import tiny_nllb
+
+OPUS, NLLB = "opus-mt-en-de", "nllb-200-distilled-600m"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return opus_archive(tmp_path_factory.mktemp("opus") / "files")
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, archive: bytes, tmp_path: Path) -> Iterator[Hub]:
+    """Return a hub with one model of each kind, in place of the real addresses."""
+    with served() as hub:
+        hub.files["model.zip"] = archive
+        nllb = tiny_nllb(tmp_path / "nllb")
+        hub.files |= {file.name: file.read_bytes() for file in nllb.iterdir()}
+        models = dict(known())
+        opus = msgspec.structs.replace(
+            models[OPUS], files={"model.zip": f"{hub.address}/cdn/model.zip"}
+        )
+        files = {name: f"{hub.address}/resolve/{name}" for name in hub.files if name != "model.zip"}
+        here = {OPUS: opus, NLLB: msgspec.structs.replace(models[NLLB], files=files)}
+        monkeypatch.setattr(catalogue, "known", lambda: here)
+        monkeypatch.setattr("gateway.cli.models.known", lambda: here)
+        yield hub
+
+
+def job(source: str = "en", target: str = "de") -> Job:
+    return Job(id="j", text="good morning everybody", source=source, target=target)
+
+
+def settings(cache: Path, name: str, *, download: bool = True) -> Settings:
+    return Settings(model=name, cache_dir=str(cache), download=download, guards=False)
+
+
+def progress(file: str, came: int, size: int | None) -> None:
+    pass
+
+
+@pytest.mark.parametrize(("name", "pair"), [(OPUS, ("en", "de")), (NLLB, ("en", "de"))])
+async def test_a_named_model_is_fetched_once_and_translates(
+    hub: Hub, tmp_path: Path, name: str, pair: tuple[str, str]
+) -> None:
+    engine = registry.build(settings(tmp_path / "cache", name))
+    async with started(engine):
+        first = await read(engine, job(*pair))
+    asked = len(hub.asked)
+    again = registry.build(settings(tmp_path / "cache", name, download=False))
+    async with started(again):
+        assert await read(again, job(*pair)) == first != ""
+    assert len(hub.asked) == asked, "the network is used once"
+
+
+async def test_the_converted_model_writes_what_ctranslate2_itself_does(
+    hub: Hub, tmp_path: Path
+) -> None:
+    import ctranslate2
+    import sentencepiece
+
+    engine = registry.build(settings(tmp_path, OPUS))
+    async with started(engine):
+        found = await read(engine, job())
+    made = catalogue.known()[OPUS].directory(tmp_path)
+    assert sorted(file.name for file in made.iterdir()) == [
+        *("LICENSE", "about.json", "config.json", "model.bin", "shared_vocabulary.json"),
+        *("source.spm", "target.spm"),
+    ]
+    source, target = (
+        sentencepiece.SentencePieceProcessor(model_file=str(made / f"{side}.spm"))
+        for side in ("source", "target")
+    )
+    translator = ctranslate2.Translator(str(made))
+    pieces = source.encode(job().text, out_type=str)
+    (result,) = translator.translate_batch([pieces], beam_size=1, disable_unk=True)
+    shared = target.decode(result.hypotheses[0])
+    assert found and shared.startswith(found[:20])
+
+
+async def test_the_shipped_model_translates_until_a_named_one_is_there(
+    hub: Hub, tmp_path: Path
+) -> None:
+    hub.files.clear()  # nothing can be fetched
+    engine = registry.build(
+        msgspec.structs.replace(settings(tmp_path, OPUS), fallback="ctranslate2")
+    )
+    async with started(engine):
+        assert engine.substitute == "ctranslate2:embedded"
+        assert "Morgen" in await read(engine, job())
+
+
+def test_nothing_is_fetched_without_a_word_from_the_operator(hub: Hub, tmp_path: Path) -> None:
+    with pytest.raises(EngineFault) as caught:
+        registry.build(settings(tmp_path, OPUS, download=False))
+    assert str(caught.value).startswith(
+        f"{OPUS} is not on this machine. {OPUS} (en to de) is 280 MB from 127.0.0.1:"
+    )
+    assert str(caught.value).endswith("under the licence CC-BY-4.0.")
+    assert caught.value.hint == (
+        f"Allow that with --download, or fetch it now: gateway models fetch {OPUS}."
+    )
+    assert not hub.asked
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"PK not an archive", "is damaged"),
+        ("cut", "is damaged"),
+        ("bpe", "it has no source.spm, so it is of a kind that is not supported"),
+        ("empty", "it has no source.spm"),
+    ],
+)
+def test_an_archive_that_is_none_is_an_error_and_is_not_kept(
+    hub: Hub, tmp_path: Path, archive: bytes, body: bytes | str, says: str
+) -> None:
+    if isinstance(body, str):
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as opened:
+            if body == "bpe":
+                opened.writestr("source.bpe", "merges")
+        changed = bytearray(archive)
+        changed[len(archive) // 2] ^= 1
+        body = bytes(changed) if body == "cut" else made.getvalue()
+    hub.files["model.zip"] = body
+    model = catalogue.known()[OPUS]
+    with pytest.raises(EngineFault, match=says):
+        install(model, tmp_path, progress)
+    assert not model.directory(tmp_path).exists()
+
+
+def test_the_command_lists_fetches_and_removes(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = ["--cache-dir", str(tmp_path)]
+    assert main(["models", *cache]) == 0
+    listed = capsys.readouterr().out
+    assert f"{OPUS:24} en to de" in listed and "on this machine" not in listed
+    assert main(["models", "fetch", OPUS, *cache]) == 0
+    out, said = capsys.readouterr()
+    assert out == f"{tmp_path / 'fetched' / OPUS}\n"
+    assert f"{OPUS} (en to de) is 280 MB from 127.0.0.1" in said and "fetching model.zip" in said
+    assert main(["models", *cache]) == 0
+    assert "on this machine" in capsys.readouterr().out
+    assert main(["models", "remove", OPUS, *cache]) == 0
+    assert not (tmp_path / "fetched" / OPUS).exists()
+    assert main(["models", "fetch", "opus-mt-xx-yy", *cache]) == 2
+    assert "No model is called 'opus-mt-xx-yy'" in capsys.readouterr().err
+    assert main(["models", "remove", *cache]) == 2
+
+
+def test_the_known_models_have_addresses_licences_and_profiles() -> None:
+    models = known().values()
+    assert len(models) > 30
+    assert all(address.startswith("https://") for one in models for address in one.files.values())
+    assert known()[OPUS].files == {
+        "model.zip": "https://object.pouta.csc.fi/OPUS-MT-models/en-de/opus-2020-02-26.zip"
+    }
+    assert {(one.profile, one.licence) for one in models} == {
+        ("opus-mt", "CC-BY-4.0"),
+        ("nllb", "CC-BY-NC-4.0"),
+    }
+    assert isinstance(known()[OPUS], KnownModel) and known()[OPUS].pair == ("en", "de")
