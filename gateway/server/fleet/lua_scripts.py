@@ -74,14 +74,18 @@ VERSION: Final = f"{PREFIX}:version"
 """Key of the version of the messages that the gateways use; it ends after the last of them."""
 
 JOIN: Final = """
-local version = redis.call('GET', KEYS[1])
+local function read(key)
+  local value = redis.pcall('GET', key)
+  return type(value) ~= 'table' and value
+end
+local version = read(KEYS[1])
 if not version and ARGV[4] == '' then return {'', ''} end
 version = version or ARGV[1]
 if version ~= ARGV[1] then return {version, ''} end
 redis.call('SET', KEYS[1], version, 'PX', ARGV[3])
 redis.call('SET', KEYS[2], '', 'PX', ARGV[2])
 if ARGV[5] == '' then return {version, ''} end
-local key = redis.call('GET', KEYS[3]) or ARGV[5]
+local key = read(KEYS[3]) or ARGV[5]
 redis.call('SET', KEYS[3], key, 'PX', ARGV[6])
 return {version, key}
 """
@@ -90,6 +94,7 @@ return {version, key}
 Keys: `VERSION`, sign of life, `SIGNING_KEY`. Arguments: version, milliseconds to keep the sign of
 life, and the version; a word if this gateway may begin a fleet of its version; its signing key, if
 it shares one, and milliseconds to keep that. Returns the version and the signing key of the fleet.
+A value that is no text counts as missing, since it would keep all gateways away.
 """
 
 LEAVE: Final = """
@@ -109,12 +114,18 @@ events of them that are not written. For as long again, a room that Redis does n
 the gateways that have its log."""
 
 PRESENT: Final = """
-if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 0 then
+local since = redis.pcall('GET', KEYS[1])
+if type(since) == 'string' and tonumber(since) then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+else
   local time = redis.call('TIME')
   redis.call('SET', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), 'PX', ARGV[1])
 end
 """
-"""Keep `SINCE`, or begin to count. Key: `SINCE`. Argument: milliseconds that it is kept."""
+"""Keep `SINCE`, or begin to count, also if it is no number: no room could be taken then.
+
+Key: `SINCE`. Argument: milliseconds that it is kept.
+"""
 
 ACQUIRE: Final = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 0, 0} end

@@ -362,6 +362,31 @@ async def test_a_signing_key_is_there_again_after_redis_has_lost_it(
     assert (one.link.key, one.link.connected) == (b"2" * 32, True)
 
 
+@pytest.mark.parametrize("key", [lua_scripts.VERSION, lua_scripts.SIGNING_KEY])
+async def test_a_value_that_is_no_text_does_not_keep_the_gateways_away(
+    redis: RedisServer, links: Links, key: str
+) -> None:
+    one = await links.join(redis, key=b"1" * 32)
+    redis.cli("DEL", key)
+    redis.cli("RPUSH", key, "1")
+    await until(lambda: redis.cli("TYPE", key) == "string")
+    assert await links.join(redis, key=b"2" * 32)
+    assert (one.connections, one.link.compatible, one.link.key) == ([True], True, b"1" * 32)
+
+
+@pytest.mark.parametrize("command", [("SET", "no number"), ("RPUSH", "1")])
+async def test_rooms_can_be_taken_again_soon_after_the_time_in_redis_was_damaged(
+    redis: RedisServer, links: Links, command: tuple[str, str]
+) -> None:
+    one = await links.join(redis)
+    await one.follow()
+    redis.cli("DEL", lua_scripts.SINCE)
+    redis.cli(command[0], lua_scripts.SINCE, command[1])
+    async with asyncio.timeout(20):
+        while not await one.link.acquire(ROOM):  # noqa: ASYNC110  # it says no more than that
+            await asyncio.sleep(0.01)
+
+
 async def test_every_key_has_an_end_at_all_times(redis: RedisServer, links: Links) -> None:
     owner, other = await links.join(redis, key=b"1" * 32), await links.join(redis)
     await owner.follow()
