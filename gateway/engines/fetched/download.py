@@ -50,7 +50,7 @@ def fetch(
     report: Report = lambda came, size: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Fetch a file. The beginning from an earlier fetch is kept in ``target`` with ``.part`` behind.
+    """Fetch a file. The beginning from an earlier fetch lies in ``target`` with ``.part`` behind.
 
     :param sha256: digest of the file. Empty: that of the header ``X-Linked-ETag``, if there is one
 
