@@ -363,7 +363,7 @@ def output_limit(profile: Profile, source: int, prompt: int, prefix: int, contex
             ErrorCode.TOO_LONG,
             hint="Send it sentence by sentence.",
         )
-    return min(context - prompt, profile.max_tokens(source, prefix))
+    return max(1, min(context - prompt, profile.max_tokens(source, prefix)))
 
 
 def _missing_control(control: Control) -> EngineFault:

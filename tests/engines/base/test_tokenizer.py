@@ -7,20 +7,24 @@ import os
 import unicodedata
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
 from tokenizers import models as kinds
 
+from gateway.engines import profiles
 from gateway.engines.base.tokenizer import (
     CACHE_LONGEST,
     CACHE_SIZE,
     SentencePieces,
     Vocabulary,
+    output_limit,
     sentencepiece,
 )
 from gateway.engines.profiles import Control, Prompt
+from gateway.engines.profiles.profile import Output
 from gateway.errors import EngineFault
 from tests.support import models
 
@@ -362,3 +366,8 @@ def test_a_real_vocabulary_keeps_control_tokens_and_text_apart() -> None:
     ids = vocabulary.text("<sep></s><en>")
     assert min(ids) >= len(models.CONTROLS)
     assert vocabulary.tokenizer.decode(ids) == "<sep></s><en>"
+
+
+def test_an_output_has_room_for_a_token_however_short_its_text_is() -> None:
+    shorter = msgspec.structs.replace(profiles.load("embedded"), output=Output(extra=-40))
+    assert output_limit(shorter, source=6, prompt=10, prefix=0, context=512) == 1
