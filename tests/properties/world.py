@@ -276,7 +276,7 @@ class World:
                 event for event in self.decided.log[decided:] if getattr(event, "by", None) == "mt"
             ]
             kind = Edited if revised else Final
-            none = not revised and (job.partial or not output.startswith(committed))
+            none = not output or (not revised and (job.partial or not output.startswith(committed)))
             assert all(isinstance(event, kind) for event in made)
             texts = [event.text for event in made if isinstance(event, Edited | Final)]
             assert texts == ([] if none else [output])

@@ -164,7 +164,7 @@ def test_rule_5_a_slow_sentence_delays_no_other() -> None:
     peer.say("slow")
     for n in range(5):
         peer.say(f"fast {n}")
-        room.finish(room.job("de", f"fast {n}"))
+        room.finish(room.job("de", f"fast {n}"), "schnell")
         assert one(Final, peer.events()).id == f"u{n + 2}"
 
 

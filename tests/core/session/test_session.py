@@ -9,6 +9,7 @@ import pytest
 
 from gateway.auth.permissions import Role
 from gateway.core.base.validation import Detect, clean, usual
+from gateway.core.session.session import _ACTIONS
 from gateway.engines.profiles import Profile
 from gateway.engines.profiles.profile import TemplateBlock
 from gateway.errors import ClientFault, ErrorCode
@@ -17,6 +18,7 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.fields import RoomSettings
 from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
+    REQUESTS,
     Edited,
     Final,
     Retract,
@@ -477,3 +479,7 @@ def test_a_message_of_the_gateway_itself_has_no_rate_and_raises_its_fault() -> N
         peer.session.perform(Say(text=f"text {n}"), room.now)
     with pytest.raises(ClientFault):
         peer.session.perform(Retract(id="nothing"), room.now)
+
+
+def test_every_message_of_a_client_has_an_action() -> None:
+    assert set(_ACTIONS) == set(REQUESTS)
