@@ -28,8 +28,8 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     megabytes: int
     """Size of the files, about."""
     speed: str
-    """Class of speed on a CPU, by the number of parameters: ``fast`` about 75 million, ``slow`` about
-    600 million. The model in the package has 44 million."""
+    """Class of speed on a CPU, by the number of parameters: ``fast`` for about 75 million, ``slow``
+    for 600 million. The model in the package has 44 million."""
     pair: tuple[str, str] | None = None
     """The only language pair; None: those of the profile."""
     sha256: str = ""
