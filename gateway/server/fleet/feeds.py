@@ -149,6 +149,7 @@ class Feeds:
         except Away as exc:
             self.rooms.pop(name, None)
             raise unreachable() from exc
+        assert not isinstance(held, str), "answers of Redis are not decoded"
         room.owner, room.fence = self.owner(held)
         if entries:
             room.seq = entries[-1][0]
