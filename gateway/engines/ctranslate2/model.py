@@ -29,7 +29,7 @@ from gateway.engines.base.tokenizer import (
     output_limit,
     sentencepiece,
 )
-from gateway.engines.ctranslate2.verification import accepted, log_prob
+from gateway.engines.ctranslate2.verification import accepted, log_probs
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
@@ -37,6 +37,10 @@ from gateway.job import Job
 NO_REPEAT_NGRAM = 4
 """Tokens in a row that a second attempt may not repeat. Most first attempts are rejected because of
 a loop, and sampling alone can produce the loop again."""
+
+DOUBTED = 3
+"""Least probable tokens by which an output is judged. The mean of all tokens hides one bad word
+among many good ones: ``docs/design/guards.md``."""
 
 CHECKED_SCORES = 2**25
 """Most scores that a check computes, one for each token of the input and of the vocabulary. They
@@ -149,7 +153,8 @@ class DecodeJob:
     :param text: spells the output, which follows the forced prefix
     :param start: tokens with which the output of an encoder-decoder begins
     :param draft: ids that the output is likely to begin with
-    :param unsure: mean log probability of the output under which it is unsure; None: never
+    :param unsure: mean log probability of the `DOUBTED` least probable tokens under which the
+        output is unsure; None: never
     """
 
     def __init__(
@@ -173,8 +178,7 @@ class DecodeJob:
         self._push: Callable[[Any], str] = text.push
         self._flush = text.flush
         self.unsure = unsure
-        self._log_prob = 0.0  # sum of the output's tokens, which may have an end token
-        self._count = 0
+        self._least: list[float] = []  # log probabilities of the least probable tokens
 
     # Threads of CTranslate2 call the methods below, which coverage does not measure.
     def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
@@ -189,15 +193,15 @@ class DecodeJob:
             self.end()
         return stop
 
-    def add_log_prob(self, log_prob: float, tokens: int = 1) -> None:  # pragma: no cover
-        """Add the log probability of tokens, whether they have text or end the output."""
-        self._log_prob += log_prob
-        self._count += tokens
+    def add_log_prob(self, *log_probs: float) -> None:  # pragma: no cover
+        """Add log probabilities of tokens, whether they have text or end the output."""
+        self._least = sorted([*self._least, *log_probs])[:DOUBTED]
 
     def end(self) -> None:  # pragma: no cover
-        least = self.unsure
-        # An output that its limit ends is not whole.
-        unsure = least is not None and (self.left <= 0 or self._log_prob < least * self._count)
+        bound, least = self.unsure, self._least
+        # An output that its limit ends is not whole. One word alone tells too little to judge it.
+        doubted = len(least) == DOUBTED and bound is not None and sum(least) < bound * DOUBTED
+        unsure = bound is not None and (self.left <= 0 or doubted)
         # What is withheld of an output that ends early may be the beginning of a character.
         self.sink.end(self._flush() if self._needed > 0 else "", unsure=unsure)
 
@@ -282,7 +286,7 @@ class DecoderModel:
             # The scores of some models have more columns than the vocabulary has tokens.
             ids = entry.draft[:count] + [following] * (following < self._width)
             if entry.unsure is not None:
-                entry.add_log_prob(log_prob(rows, ids), len(ids))
+                entry.add_log_prob(*log_probs(rows, ids))
             entry.tokens += map(token, ids)
             if not entry.accept(count):
                 yield entry, following if len(ids) > count else None

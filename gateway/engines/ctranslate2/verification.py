@@ -33,13 +33,13 @@ def accepted(scores: Any, draft: Sequence[int], bias: float = 0.0) -> tuple[int,
     return count, int(best[count])
 
 
-def log_prob(scores: Any, ids: Sequence[int]) -> float:
-    """Return the log probability of ``ids``, the sum over its tokens.
+def log_probs(scores: Any, ids: Sequence[int]) -> list[float]:
+    """Return the log probability of each of ``ids``.
 
     :param scores: logits as in `accepted`, with at least one row for each of ``ids``
     """
     rows = _log_softmax(scores[: len(ids)])
-    return float(rows[np.arange(len(ids)), list(ids)].sum())
+    return [float(row[id]) for row, id in zip(rows, ids, strict=True)]
 
 
 def _log_softmax(scores: Any) -> Any:

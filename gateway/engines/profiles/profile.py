@@ -168,8 +168,8 @@ class Profile(
                     They have to differ, because greedy decoding would repeat the same output
     ``server``      ``chat_template_kwargs`` for servers that apply the chat template
     ``max_input``   tokens that prompt and output may take together
-    ``unsure``      mean log probability of an output's tokens under which it is flagged as unsure,
-                    for models whose outputs have been read with theirs
+    ``unsure``      mean log probability of an output's three least probable tokens under which it
+                    is flagged as unsure, for models whose outputs have been read with theirs
     """
 
     name: str

@@ -325,6 +325,7 @@ def test_without_the_package_the_fault_says_how_to_install_it(
     [
         (0.0, {}, True),
         (-1e9, {"needed": 1}, False),
+        (0.0, {"needed": 1}, True),
         (-1e9, {}, True),  # the model of this test ends at its limit alone
         (None, {}, False),
         (0.0, {"partial": True}, False),
@@ -338,3 +339,13 @@ def test_an_output_of_improbable_tokens_or_cut_at_its_limit_is_unsure(
     profile = msgspec.structs.replace(EMBEDDED, unsure=least)
     outputs(load(converted_llama(dir), dir / "cache"), profile, [reader])
     assert reader.unsure is unsure
+
+
+def test_an_output_of_fewer_tokens_than_are_judged_is_not_unsure(
+    dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "DOUBTED", 1_000)
+    reader = Reader(msgspec.structs.replace(JOB, needed=1))
+    profile = msgspec.structs.replace(EMBEDDED, unsure=0.0)
+    outputs(load(converted_llama(dir), dir / "cache"), profile, [reader])
+    assert reader.unsure is False

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from gateway.engines import profiles
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2 import model as checkpoint
-from gateway.engines.ctranslate2.verification import accepted, log_prob
+from gateway.engines.ctranslate2.verification import accepted, log_probs
 from gateway.engines.profiles import Sampling
 from gateway.job import Job
 from tests.engines.ctranslate2.test_model import JOBS, OPTIONS, Reader
@@ -63,11 +63,11 @@ def test_an_empty_draft_accepts_nothing_and_names_the_first_token() -> None:
     assert accepted(scores({6: 1.0}), (), 0.2) == (0, 6)
 
 
-def test_the_log_probability_of_several_tokens_is_the_sum_of_theirs() -> None:
+def test_each_token_has_a_log_probability() -> None:
     rows = scores({1: 0.5, 2: 0.5}, {3: 0.25, 4: 0.75}, {5: 1.0})
-    assert log_prob(rows, (2, 3)) == pytest.approx(np.log(0.125), rel=1e-6)
-    assert log_prob(rows + 100.0, (2, 3)) == pytest.approx(np.log(0.125), rel=1e-6)
-    assert log_prob(rows, ()) == 0.0
+    assert log_probs(rows, (2, 3)) == pytest.approx(np.log([0.5, 0.25]), rel=1e-6)
+    assert log_probs(rows + 100.0, (2, 3)) == pytest.approx(np.log([0.5, 0.25]), rel=1e-6)
+    assert log_probs(rows, ()) == []
 
 
 # --- a model with a script
@@ -262,7 +262,7 @@ def test_drafts_are_not_checked_where_that_does_not_pay(
 # --- how sure the model is of an output
 
 
-def mean_log_prob(model: checkpoint.TranslationModel, job: Job) -> float:
+def bound_of_doubt(model: checkpoint.TranslationModel, job: Job) -> float:
     """Return the bound from which on the output of ``job`` counts as unsure."""
     low, high = -16.0, 0.0
     while high - low > 1e-4:
@@ -281,17 +281,17 @@ def test_accepted_tokens_count_for_how_sure_the_model_is_like_decoded_ones(
     (free,) = decoded(Script(words, seed), JOB)
     script = Script(words, seed)
     model = checkpoint.DecoderModel(script, words)
-    expected = mean_log_prob(model, JOB)
+    expected = bound_of_doubt(model, JOB)
     for count in (1, 4, len(free.ids)):
         job = drafted(words, [*free.ids[:count], *other])
-        assert mean_log_prob(model, job) == pytest.approx(expected, abs=1e-3)
+        assert bound_of_doubt(model, job) == pytest.approx(expected, abs=1e-3)
     assert script.checks
 
 
 def test_an_output_accepted_whole_has_the_same_flag_as_a_decoded_one(words: Vocabulary) -> None:
     seed = seed_of(words, 6)
     (free,) = decoded(Script(words, seed), JOB)
-    bound = mean_log_prob(checkpoint.DecoderModel(Script(words, seed), words), JOB)
+    bound = bound_of_doubt(checkpoint.DecoderModel(Script(words, seed), words), JOB)
     for least, unsure in ((bound - 0.01, False), (bound + 0.01, True), (None, False)):
         profile = replace(EMBEDDED, unsure=least)
         for job in (JOB, drafted(words, free.ids)):
@@ -323,5 +323,5 @@ def test_a_real_model_is_as_sure_of_an_accepted_output_as_of_a_decoded_one(tmp_p
     (free,) = readers = [Reader(JOB)]
     model.decode(readers, EMBEDDED)
     draft = replace(JOB, draft=text(free), prefix_ids=tuple(free.ids))
-    found, expected = mean_log_prob(model, draft), mean_log_prob(model, JOB)
+    found, expected = bound_of_doubt(model, draft), bound_of_doubt(model, JOB)
     assert found == pytest.approx(expected, abs=0.01)
