@@ -4,8 +4,8 @@ Owns: the client of these requests, its certificates, and which addresses can be
 know: who asks, and for what.
 
 No answer changes a later request: there are no cookies, and no redirect is followed, since it would
-carry texts and credentials to an address that nobody has configured. Downloads of models, which have
-neither, follow them with a client of their own (`gateway.engines.fetched.download`).
+carry texts and credentials to an address that nobody has configured. Downloads of models have
+neither, and follow redirects with a client of their own (`gateway.engines.fetched.download`).
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def test_no_other_module_makes_an_http_client_for_requests_of_the_gateway() -> N
         for path in root.rglob("*.py")
         if re.search(r"httpx2?\.(Async)?Client\(", path.read_text(encoding="utf-8"))
     }
-    # Commands ask gateways. The download of a model blocks, sends nothing of anybody, and must follow
-    # the redirects of hubs.
+    # Commands ask gateways. The download of a model sends nothing of anybody, and must follow the
+    # redirects of hubs.
     assert {name for name in made if not name.startswith("cli/")} == {
         "io/http.py",
         "engines/fetched/download.py",
