@@ -98,7 +98,7 @@ class RepeatCounter:
     ``seen``    the same tokens, each with the last place where it stands
     """
 
-    __slots__ = ("_at", "_period", "_run", "_same", "seen", "tokens")
+    __slots__ = ("_at", "_period", "_run", "_run_at", "_same", "seen", "tokens")
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
@@ -107,38 +107,38 @@ class RepeatCounter:
         # Number of tokens for which `_same` holds. A token added without a call of `add` ends all
         # runs, which shows in this number.
         self._at = -1
-        self._period = self._run = 0  # the last `_run` tokens stood there `_period` tokens before
+        # The last `_run` of the first `_run_at` tokens stood there `_period` tokens before as well.
+        self._run_at = -1
+        self._period = self._run = 0
 
     def add(self, token: str) -> tuple[int, int]:
         """Add the next token. Return the length of the repeated phrase in tokens, and its count."""
-        tokens = self.tokens
-        recent = tokens[-NGRAM:]
+        tokens, seen = self.tokens, self.seen
         place = len(tokens)
         tokens.append(token)
-        follows = self._at == place and self._run and tokens[place - self._period] == token
-        if follows:
-            self._run += 1
-        else:
-            before = self.seen.get(token)
-            self._run = 0 if before is None else 1
-            self._period = 0 if before is None else place - before
-        self.seen[token] = place
+        before = seen.get(token)
+        seen[token] = place
         best = (1, 1)
-        if self._run > NGRAM and self._period > NGRAM:
-            best = (self._period, 1 - -self._run // self._period)
+        if self._run_at == place and tokens[place - self._period] == token:
+            self._run += 1
+            self._run_at = place + 1
+            if self._run > NGRAM and self._period > NGRAM:
+                best = (self._period, 1 - -self._run // self._period)
+        elif before is not None:
+            self._run = 1
+            self._run_at = place + 1
+            self._period = place - before
         # The time does not grow with the length of the run: a speaker may say one word a thousand
         # times.
-        if token in recent:
+        if before is not None and place - before <= NGRAM:
             if self._at != place:
                 self._same = [0] * (NGRAM + 1)
-            for n in range(1, len(recent) + 1):
-                same = self._same[n] = self._same[n] + 1 if recent[-n] == token else 0
+            for n in range(1, min(NGRAM, place) + 1):
+                same = self._same[n] = self._same[n] + 1 if tokens[place - n] == token else 0
                 times = same // n + 1
                 if times > best[1]:
                     best = (n, times)
-        else:
-            self._same = [0] * (NGRAM + 1)
-        self._at = len(tokens)
+            self._at = place + 1
         return best
 
 
