@@ -52,23 +52,25 @@ lint: $(TEST)
 types: $(TEST)
 	$(BIN)/mypy
 
-# Tests run in one process for each core. Those of one file stay together and share its fixtures.
-PYTEST := $(BIN)/pytest -n auto --dist loadfile
+# Tests run in several processes. Those of one file stay together and share its fixtures.
+PYTEST := $(BIN)/pytest --dist loadfile
+# Most tests of the suite wait for sockets and processes, so that each core has time for two.
+TWO_EACH := $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
 # The tests of the pure folders (scripts/pure.py), with complete branch coverage, in seconds.
 # Properties do not count towards the coverage: hypothesis draws constants from the modules that are
 # loaded, so its examples depend on the order of the tests.
 pure: $(TEST)
-	$(PYTEST) -m 'not hypothesis' --cov --cov-report= $(PURE_TESTS)
+	$(PYTEST) -n auto -m 'not hypothesis' --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
-	$(PYTEST) -m hypothesis $(PURE_TESTS)
+	$(PYTEST) -n auto -m hypothesis $(PURE_TESTS)
 
 # Marks of the tests that need no GPU, Node.js or vLLM.
 QUICK := not vllm and not node and not browser and not clients and not external
 
 # All other tests of this kind. The tests of `pure` are not run twice.
 suite: $(TEST)
-	$(PYTEST) -m '$(QUICK)' \
+	$(PYTEST) -n $(TWO_EACH) -m '$(QUICK)' \
 	  $(addprefix --ignore=,$(PURE_TESTS))
 
 # New examples for all property tests, ten times as many as in `make test`.
