@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import re
@@ -112,10 +113,11 @@ def written_files(pid: int) -> list[str]:
     """Return the files that a process has opened to write to, except standard output."""
     found = []
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
-        flags = re.search(r"flags:\s+(\d+)", info.read_text())
         link = Path(f"/proc/{pid}/fd/{info.name}")
-        if flags and int(flags[1], 8) & os.O_ACCMODE and link.is_file() and int(info.name) > 2:
-            found.append(os.readlink(link))
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile, as sockets are
+            flags = re.search(r"flags:\s+(\d+)", info.read_text())
+            if flags and int(flags[1], 8) & os.O_ACCMODE and link.is_file() and int(info.name) > 2:
+                found.append(os.readlink(link))
     # The language detector unpacks its model in a file without a name.
     return [path for path in found if not path.endswith("(deleted)")]
 
