@@ -28,7 +28,7 @@ for (let n = 0; n < FRAMES; n++) {
 }
 console.log(`${FRAMES} frames in ${((performance.now() - begin) / 1000).toFixed(1)} s`);
 const phone = await connected(await open(environment, "/?room=weekly-sync&role=view&to=es", { phone: true, dark: true }));
-await hasCaption(film, "de", "Wer macht heute Notizen?");
+await hasCaption(film, "de", "Wir haben heute viel Arbeit.");
 await film.waitForTimeout(700);
 await film.screenshot({ path: `${folder}/demo-light.png` });
 await phone.screenshot({ path: `${folder}/telephone.png` });
