@@ -1,13 +1,10 @@
-"""The figures and the simulation of ``gateway plan``, compared with running programs.
+"""The figures of ``gateway plan``, measured on running programs.
 
-    python -m benchmarks.capacity simulation [--loads 0.5 1 1.5] [--seconds 60] [--overload]
     python -m benchmarks.capacity core [--seconds 15] [--rounds 3]
     python -m benchmarks.capacity redis [--messages 20000] [--subscribers 10]
 
-``simulation`` puts `gateway bench load` on a gateway with the scripted engine, which takes a known
-time for a word, and simulates the same utterances. A load of 1 is one at which all translations
-would keep the engine busy. ``core`` measures the CPU time of a gateway process for an event and for
-a frame, ``redis`` that of Redis for a command and for a delivery.
+``core`` measures the CPU time of a gateway process for an event and for a frame, ``redis`` that of
+Redis for a command and for a delivery.
 
 Owns: the loads, the tables. Must not know: how a capacity is computed.
 """
@@ -21,28 +18,19 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from statistics import median
 
 import msgspec
-from msgspec.structs import replace
 
 from benchmarks import host
 from benchmarks.ports import free_port
 from caption_tools.loadtest.model.report import LoadReport
-from caption_tools.plan.model.figures import EngineFigures, core_of, grown
-from caption_tools.plan.model.load import MeetingLoad, caption_work, spoken
-from caption_tools.plan.model.simulation import Simulation
-from caption_tools.report import table
+from caption_tools.plan.model.figures import core_of
 from caption_tools.speech import text
 from caption_tools.speech.recogniser import heard
-from gateway.limits import Limits
 from gateway.server.fleet import lua_scripts
 
-SLOTS, PACE_S, DELAY_S = 8, 0.04, 0.08
-"""Jobs at once, and seconds for a word and before the first. They are so long that a busy machine
-does not change them much."""
-LANGS, ROOMS = ("de", "fr"), 8
+LANGS = ("de", "fr")
 BYTES = 180
 """Size of a published message, as of a delta with its envelope."""
 
@@ -58,72 +46,6 @@ def bench(port: int, *flags: str) -> LoadReport:
         given = ["--to", ",".join(LANGS), "--processes", "1", "--drain", "60", "--json", str(path)]
         subprocess.run([*command, *given, *flags], check=False, stdout=subprocess.DEVNULL)
         return msgspec.json.decode(path.read_bytes(), type=LoadReport)
-
-
-def simulation(args: argparse.Namespace) -> None:
-    """Print measured and simulated figures, load by load."""
-    # The scripted engine repeats the source. A final with other letters than the growing text would
-    # contradict what was committed, and be made again from there.
-    lines = [heard(line) for line in text.lines()]
-    load = MeetingLoad(meetings=ROOMS, speakers=1, readers=0, languages=len(LANGS))
-    work = caption_work(load, lines, Random(0))
-    engine = EngineFigures(
-        source="scripted",
-        slots=SLOTS,
-        first_ms=1000 * DELAY_S,
-        token_ms=1000 * PACE_S,
-        tokens_s=SLOTS / PACE_S,
-        job=1_000,
-    )
-    each = work.made + (1 + work.partials) * (DELAY_S / PACE_S - 1)
-    most = SLOTS / PACE_S / each / len(LANGS)  # utterances a second
-    # On the verge of overload small differences decide whether growing texts are left out for a
-    # while, so that is compared apart.
-    used = Limits() if args.overload else Limits(stretch=1e6, queue=100_000)
-    limits = ("--limit-stretch", str(used.stretch), "--limit-queue", str(used.queue))
-    for share in args.loads:
-        paced = ("--scripted-pace", str(PACE_S), "--scripted-delay", str(DELAY_S))
-        with host.gateway(*paced, *limits, "--max-num-seqs", str(SLOTS)) as server:
-            report = bench(
-                server.port,
-                *("--rooms", str(ROOMS), "--rate", f"{share * most:.3f}", "--partials", "1"),
-                *("--seconds", str(args.seconds), "--late", "500", "--seed", str(args.seed)),
-            )
-        speech = [
-            list(spoken(report.plan, number, lines, Random(f"{report.plan.seed}:{number}")))
-            for number in range(ROOMS)
-        ]
-        nominal = Simulation(report.plan, speech, engine, tokens=1.0, limits=used).run()
-        ended = grown(report, "gateway_caption_total_seconds_count")
-        queue = 1000 * grown(report, "gateway_caption_queue_seconds_sum") / ended
-        total = 1000 * grown(report, "gateway_caption_total_seconds_sum") / ended
-        jobs, tokens = (grown(report, f"gateway_{name}_total") for name in ("jobs", "tokens"))
-        # Timers of a busy machine are late, so the engine is slower than it was told to be. Above
-        # saturation waits depend on little else, so the simulation is given the speed it had.
-        late = (total - queue) / nominal.engine
-        timed = replace(engine, first_ms=engine.first_ms * late, token_ms=engine.token_ms * late)
-        found = Simulation(report.plan, speech, timed, tokens=1.0, limits=used).run()
-        print(f"nominal wait / engine of finals: {nominal.queue / nominal.engine:.3f}")
-        rows: list[tuple[str, float, float]] = [
-            ("captions a second", report.rates["captions"], found.captions_s),
-            ("utterances refused", report.counts["refused"], found.refused),
-            ("growing texts a caption", jobs / ended - 1, found.partials),
-            ("skipped of them", 1 - (jobs / ended - 1) / work.partials,
-             1 - found.partials / work.partials),
-            ("tokens a caption", tokens / ended, found.tokens),
-            ("wait / engine, finals", queue / (total - queue), found.queue / found.engine),
-            ("final p50, ms", report.times["final"].p50, found.final.p50),
-            ("final p95, ms", report.times["final"].p95, found.final.p95),
-            ("grown p50, ms", report.times["grown"].p50, found.grown.p50),
-            ("grown p95, ms", report.times["grown"].p95, found.grown.p95),
-        ]  # fmt: skip
-        print(f"\nload {share:g}: {report.plan.rate:.2f} utterances a second; {ended:.0f} captions")
-        print(f"a job took {late:.3f} times as long as the engine was told to take")
-        print(f"errors {report.errors}, partials off {report.counts['degraded']} times")
-        cells: list[list[table.Cell]] = [
-            [name, real, ours, ours / real if real else None] for name, real, ours in rows
-        ]
-        print(table.text(("", "measured", "simulated", "ratio"), cells), flush=True)
 
 
 def core(args: argparse.Namespace) -> None:
@@ -228,13 +150,6 @@ async def _drain(stream: asyncio.StreamReader) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parts = parser.add_subparsers(required=True)
-    part = parts.add_parser("simulation")
-    part.set_defaults(run=simulation)
-    part.add_argument("--loads", type=float, nargs="+", default=[0.5, 1.0, 1.5])
-    part.add_argument("--seconds", type=int, default=60)
-    part.add_argument("--seed", type=int, default=0)
-    left = "with the usual limits, which leave out growing texts and refuse in overload"
-    part.add_argument("--overload", action="store_true", help=left)
     part = parts.add_parser("core")
     part.set_defaults(run=core)
     part.add_argument("--seconds", type=int, default=12)

@@ -39,7 +39,6 @@ from benchmarks import host
 from benchmarks.journey.plan import invented
 from benchmarks.ports import free_port
 from benchmarks.streams import MORE
-from caption_tools.report import chart
 
 CLIENTS = 8
 LEAST = 192
@@ -48,13 +47,6 @@ ARMS = ("raw", "engine", "bare", "gateway", "serve", "rust")
 """Arms that are compared by default."""
 SEVERAL = {"two": (0, 1), "halved": (0, 0)}
 """Arms with several engines, and the GPU of each."""
-PLOTTED = {
-    "tokens_s": "tokens/s",
-    "first_p50_ms": "first text p50",
-    "first_p99_ms": "first text p99",
-    "cpu_us_token": "CPU a token",
-}
-"""Values of a summary line that are plotted, as ratios to ``rust``."""
 SAMPLE_MS = 100
 BUSY = 90
 """Per cent at which the device counts as used; below a ninth of that it counts as idle."""
@@ -416,19 +408,6 @@ def _cpu(pid: int) -> float:
     return total
 
 
-def plot(lines: Sequence[Mapping[str, Any]], streams: int) -> str:
-    """Plot the arms relative to the Rust front end, from the lines of `summary`."""
-    rows: dict[str, dict[str, float | None]] = {}
-    for name, title in PLOTTED.items():
-        rows[title] = {
-            line["summary"]: line.get(f"{name}_to_rust", 1.0 if line["summary"] == "rust" else None)
-            for line in lines
-            if line["streams"] == streams
-        }
-    title = f"Beside vLLM's Rust front end, {streams} streams"
-    return chart.bars(title, rows, y="times that of rust", y_log=True, marks={"rust": 1.0})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="a model directory; one without weights is made if missing")
@@ -444,7 +423,6 @@ def main() -> None:
     parser.add_argument("--eager", action="store_true", help="no compiling: to try this program")
     parser.add_argument("--cases", type=Path, help="of `benchmarks.check`, as written elsewhere")
     parser.add_argument("--out", type=Path, help="a file for all points and the summary, as JSON")
-    parser.add_argument("--plot", type=Path, help="an SVG file: the arms beside `rust`")
     args = parser.parse_args()
     for name in ("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS"):
         os.environ.setdefault(name, "1")
@@ -493,8 +471,6 @@ def main() -> None:
         print(json.dumps(line), flush=True)
     if args.out:
         args.out.write_text(json.dumps({"points": points, "summary": lines}, indent=1))
-    if args.plot:
-        args.plot.write_text(plot(lines, streams[-1]))
 
 
 if __name__ == "__main__":

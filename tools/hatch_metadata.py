@@ -8,11 +8,9 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 OTHERS = (
-    "matplotlib>=3.10,<4",
     "picows>=2.3,<3",
     "rich>=13.9,<16",
     "sacrebleu>=2.5,<3",
-    "simpy>=4.1.1,<5",
 )
 
 

@@ -41,13 +41,6 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Usage(msgspec.Struct, frozen=True):
-    """Share of the device that was used, from 0 to 1, at seconds since the cell began."""
-
-    at: float
-    share: float
-
-
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of one cell; seconds, requests and tokens a second, shares from 0 to 1.
 
@@ -56,7 +49,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     ``answered``  requests with a translation, ``failed`` those without
     ``slip``      seconds by which the latest request was sent later than due
     ``client``    CPU of the client, as a share of one core
-    ``usage``     the course of the device's use, and figures of it
     """
 
     architecture: str
@@ -82,7 +74,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     busy: float | None
     busy_p5: float | None
     idle: float | None
-    usage: tuple[Usage, ...] = ()
 
     @property
     def how(self) -> str:
@@ -105,7 +96,7 @@ def made(
     offered: float = 0.0,
     client: float = 0.0,
     tokens: int | None = None,
-    usage: Sequence[Usage] = (),
+    usage: Sequence[float] = (),
 ) -> Cell:
     """Return the figures of a cell whose last request was sent at ``until``.
 
@@ -113,6 +104,7 @@ def made(
     an idle server. A request without an answer counts among the response times with the time that
     was waited for it, which is the least that it can have been.
 
+    :param usage: samples of the share of the device that was used, from 0 to 1
     :param tokens: made in the whole cell, if the server counts them and the answers do not
     """
     good = [one for one in samples if one.error is None]
@@ -131,7 +123,6 @@ def made(
             errors[one.error] = errors.get(one.error, 0) + 1
     queues = [one.queue for one in steady if one.queue is not None]
     engines = [one.engine for one in steady if one.engine is not None]
-    shares = [one.share for one in usage]
     return Cell(
         architecture=architecture,
         load=load,
@@ -153,10 +144,9 @@ def made(
         engine=mean(engines) if engines else None,
         slip=max((one.sent - one.due for one in samples), default=0.0),
         client=client,
-        busy=mean(shares) if shares else None,
-        busy_p5=percentile(shares, 0.05) if shares else None,
-        idle=mean([share < IDLE for share in shares]) if shares else None,
-        usage=tuple(usage),
+        busy=mean(usage) if usage else None,
+        busy_p5=percentile(usage, 0.05) if usage else None,
+        idle=mean([share < IDLE for share in usage]) if usage else None,
     )
 
 

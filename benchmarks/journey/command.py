@@ -92,7 +92,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--join", action="append", default=[], metavar="FILE",
                         help="report with the cells of an earlier --json too")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write all figures")
-    parser.add_argument("--html", metavar="FILE", help="write a report with plots")
     parser.add_argument("--logs", metavar="DIR", help="keep what the processes write")
     parser.add_argument("flags", nargs="*", metavar="-- FLAG", help=argparse.SUPPRESS)
 
@@ -108,11 +107,7 @@ def run(args: argparse.Namespace, say: command.Line, tell: command.Line) -> int:
     from benchmarks.journey import report
     from benchmarks.journey.run import Found, Run, Timeline
 
-    for name in filter(None, (args.json, args.html)):
-        if not Path(name).parent.is_dir():
-            raise FileNotFoundError(f"There is no directory {Path(name).parent} for {name}.")
-        if Path(name).is_dir():
-            raise IsADirectoryError(f"{name} is a directory; name a file in it.")
+    flags.check_outputs((args.json,))
     _understood(args.flags)
     model = "embedded" if args.model is None else Path(args.model).expanduser().resolve().name
     earlier = [_joined(name, args.backend, model) for name in args.join]
@@ -166,8 +161,6 @@ def run(args: argparse.Namespace, say: command.Line, tell: command.Line) -> int:
     say(report.text(made, columns(sys.stdout)))
     if args.json:
         Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
-    if args.html:
-        Path(args.html).write_text(report.html(made), "utf-8")
     measured = {one.architecture for one in found.cells}
     return status or int(not measured.issuperset(args.architectures))
 

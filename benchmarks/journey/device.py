@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.journey.cell import Usage
-
 STEP_S = 0.1
 """Seconds between two samples."""
 MOST = 72_000
@@ -95,9 +93,9 @@ class Sampler:
         self._end.set()
         self._thread.join()
 
-    def between(self, begin: float, end: float) -> list[Usage]:
+    def between(self, begin: float, end: float) -> list[float]:
         """Return the use between two moments of the monotonic clock."""
-        return [Usage(at - begin, share) for at, share in self._taken if begin < at <= end]
+        return [share for at, share in self._taken if begin < at <= end]
 
     def _run(self) -> None:
         while not self._end.wait(STEP_S) and len(self._taken) < MOST:

@@ -1,6 +1,7 @@
-"""The published figures of the original service, and their differences from this measurement.
+"""The published figures of the original service.
 
-Owns: those numbers, what each stands for, what differs here. Must not know: what was measured here.
+Owns: those numbers, and what each stands for. Must not know: what was measured here. How this
+measurement differs is in docs/design/bench.md.
 
 The team told it in two articles of 2025:
 https://voiceping.net/en/blog/research-translation-throughput and the one before it, about the
@@ -34,27 +35,3 @@ FIGURES = (
 )
 
 UTILISATION = "The GPU was at 93 %, then at 0 %, then at 93 % again; with (e) it was steady."
-
-DIFFERS = (
-    "Model, precision, GPU and texts were theirs and are not known in full, so only ratios can be"
-    " compared, and those with care.",
-    "Their uniform and variable texts had different means; here both have the same, so that (a)"
-    " does about as well on both.",
-    "Their service was FastAPI; here (a) to (e) are Starlette, on which FastAPI stands, without"
-    " what FastAPI adds to it. That is in their favour.",
-    "Their vLLM is of 2025. What made (d) fall to 3.5 on variable lengths is not told in full. Of"
-    " 25 requests at once 64 places never fill: here (d) makes all of them together and (e) 16 at"
-    " a time, so (d) need not be the slower one.",
-    "(f) streams every token over a WebSocket, and the others answer once: its first text is really"
-    " the first, theirs is the whole.",
-)
-
-EMBEDDED = (
-    "On a CPU there is no AsyncLLMEngine. (d) and (e) are the engine of this gateway in the process"
-    " of the web server, given at most 64 and 16 requests at once: continuous in that whoever is"
-    " done leaves at once, and that a free thread takes what waits, up to 16 at a time.",
-    "Two workers on a CPU are two devices that have half of the threads each, and not two that take"
-    " turns: (b) gains here what it lost on the GPU.",
-    "A worker of (a) has all threads for its one text, if that is faster than one thread: that is"
-    " tried at its start.",
-)

@@ -1,20 +1,16 @@
-"""The report of a journey: tables for a terminal, a page with charts, goals.
+"""The report of a journey: tables for a terminal, and goals.
 
-Owns: which figures are shown together, and their goals. Must not know: how they were measured,
-where they are written.
+Owns: which figures are shown together, and their goals. Must not know: how they were measured.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import msgspec
 
 from benchmarks.journey import published
 from benchmarks.journey.cell import Cell
 from benchmarks.journey.plan import name
-from caption_tools.report import chart, page, table
-from caption_tools.report.page import Section, Table
+from caption_tools.report import table
 
 BESIDE = 25
 """Requests at once of the published figures."""
@@ -88,35 +84,6 @@ def about(report: Report) -> str:
         f"{report.backend}, model {report.model}, device {report.device} ({report.cpus} CPUs);"
         f" {versions}. Tokens of a source text on average: {lengths}."
     )
-
-
-def html(report: Report) -> str:
-    """Return all tables and the timelines as one page."""
-    beside = Table(*_compared(report), f"At {BESIDE} at once, and as published")
-    why = [UTILISATION, *published.DIFFERS]
-    if report.backend == "embedded":
-        why += published.EMBEDDED
-    reached = [
-        [goal.name, goal.wanted, goal.ratio, "met" if goal.met else "missed"]
-        for goal in goals(report)
-    ]
-    found = [
-        Section(
-            head="What was measured",
-            warnings=doubts(report),
-            text=[about(report), *report.notes],
-            tables=[
-                beside,
-                *([Table(["(f) to (a)", "goal", "measured", ""], reached)] if reached else []),
-            ],
-            charts=[_throughput(report)],
-            verbatim=[report.command],
-        ),
-        Section(head="What differs from what was published", text=why),
-        Section(head="All figures", tables=[Table(list(HEADS), _rows(report))]),
-    ]
-    found += [Section(head=f"Load: {load}", charts=_charts(report, load)) for load in report.tokens]
-    return page.html("The journey, measured again", found)
 
 
 def goals(report: Report) -> list[Goal]:
@@ -219,73 +186,6 @@ def _compared(report: Report) -> tuple[list[str], list[list[table.Cell]]]:
             row.append(told / base if told and base else None)
         rows.append([*row, figure.note])
     return heads, rows
-
-
-def _throughput(report: Report) -> str:
-    rows: dict[str, dict[str, float | None]] = {}
-    for figure in published.FIGURES:
-        letter = figure.architecture
-        uniform, variable = (_at(report, letter, load) for load in ("uniform", "variable"))
-        rows[f"({letter})"] = {
-            "uniform": uniform.throughput if uniform else None,
-            "variable": variable.throughput if variable else None,
-            "published, uniform": figure.uniform,
-            "published, variable": figure.variable,
-        }
-    return chart.bars(f"Requests a second, {BESIDE} at once", rows, y="requests/s")
-
-
-def _charts(report: Report, load: str) -> list[str]:
-    letters = list(dict.fromkeys(one.architecture for one in report.cells))
-    closed = [one for one in report.cells if (one.load, one.mode) == (load, "closed")]
-    opened = [one for one in report.cells if (one.load, one.mode) == (load, "open")]
-
-    def over(cells: Sequence[Cell], x: str, y: str) -> dict[str, list[chart.Point]]:
-        return {
-            f"({letter})": [
-                (getattr(one, x), getattr(one, y)) for one in cells if one.architecture == letter
-            ]
-            for letter in letters
-        }
-
-    found = []
-    if closed:
-        found = [
-            chart.lines("Requests a second", over(closed, "clients", "throughput"),
-                        x="requests at once", y="requests/s", x_log=True),
-            chart.lines("Response time, 95th percentile", over(closed, "clients", "p95"),
-                        x="requests at once", y="s", x_log=True),
-        ]  # fmt: skip
-    if opened:
-        found.append(
-            chart.lines("Response time, 95th percentile, open loop", over(opened, "offered", "p95"),
-                        x="requests a second that were due", y="s")
-        )  # fmt: skip
-    most = [one for one in (_at(report, letter, load) for letter in letters) if one is not None]
-    if most:
-        found.append(
-            chart.bars(
-                f"Where the time goes, {BESIDE} at once",
-                {
-                    f"({one.architecture})": {
-                        "in the queue": one.queue,
-                        "in the engine": one.engine,
-                    }
-                    for one in most
-                },
-                y="s, mean",
-            )
-        )
-        found += [
-            chart.lines(
-                f"Use of the device by ({one.architecture}), {BESIDE} at once",
-                {report.device: [(use.at, 100 * use.share) for use in one.usage]},
-                x="s", y="%", marks={"all of it": 100},
-            )
-            for one in most
-            if one.usage
-        ]  # fmt: skip
-    return found
 
 
 def _percent(share: float | None) -> str | None:

@@ -86,19 +86,18 @@ async def test_a_stopped_architecture_leaves_no_process_behind(tmp_path: Path) -
 
 
 @pytest.mark.timeout(120)
-def test_the_command_writes_figures_and_a_page_and_goes_on_from_an_earlier_run(
+def test_the_command_writes_figures_and_goes_on_from_an_earlier_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    one, page = tmp_path / "one.json", tmp_path / "page.html"
+    one = tmp_path / "one.json"
     words = ["--cpus", "1", "--loads", "uniform", "--clients", "1"]
     words += ["--seconds", "0.1", "--patience", "1", "--rates", "0"]
     assert main([*words, "--architectures", "e", "--json", str(one)]) == 0
-    assert main([*words, "--architectures", "d", "--join", str(one), "--html", str(page)]) == 0
+    assert main([*words, "--architectures", "d", "--join", str(one)]) == 0
     report = msgspec.json.decode(one.read_bytes(), type=Report)
     assert [cell.architecture for cell in report.cells] == ["e"]
     printed = capsys.readouterr().out
     assert "(d)  uniform  1 at once" in printed and "(e)  uniform  1 at once" in printed
-    assert "The journey, measured again" in page.read_text("utf-8")
 
 
 @pytest.mark.timeout(120)
@@ -158,7 +157,7 @@ def test_a_flag_for_the_gateway_that_makes_no_sense_is_refused(
         ("--backend", "vllm"),
         ("--model", "/nowhere"),
         ("--json", "/nowhere/at/all.json"),
-        ("--html", "/"),
+        ("--json", "/"),
         ("--vllm-arg", "nonsense"),
     ],
 )

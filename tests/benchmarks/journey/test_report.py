@@ -1,15 +1,13 @@
-"""The report of a run: ours beside the published figures, ratios, goals, doubts, a page."""
+"""The report of a run: ours beside the published figures, ratios, goals, doubts."""
 
 from __future__ import annotations
-
-from xml.etree import ElementTree
 
 from msgspec.structs import replace
 
 from benchmarks.journey import published
-from benchmarks.journey.cell import Cell, Usage
+from benchmarks.journey.cell import Cell
 from benchmarks.journey.plan import name
-from benchmarks.journey.report import BESIDE, Report, doubts, goals, html, text
+from benchmarks.journey.report import BESIDE, Report, doubts, goals, text
 
 CELL = Cell(
     architecture="a",
@@ -34,7 +32,6 @@ CELL = Cell(
     busy=0.45,
     busy_p5=0.0,
     idle=0.5,
-    usage=(Usage(0.1, 0.93), Usage(0.2, 0.0)),
 )
 LAST = replace(CELL, architecture="f", throughput=16.0, p95=1.0, queue=0.5, engine=0.4)
 REPORT = Report(
@@ -86,14 +83,13 @@ def test_the_goals_are_those_of_the_last_to_the_first() -> None:
     assert (tail.ratio, tail.met) == (0.08, True)
     worse = replace(GPU, cells=(CELL, replace(LAST, throughput=13.9, p95=1.3)))
     assert [goal.met for goal in goals(worse)] == [False, False]
-    assert "missed" in text(worse) and "missed" in html(worse)
+    assert "missed" in text(worse)
 
 
 def test_without_the_first_or_the_last_there_are_no_goals() -> None:
     assert goals(replace(GPU, cells=(CELL,))) == []
     assert goals(replace(GPU, cells=(LAST,))) == []
     assert "Goal" not in text(replace(GPU, cells=(LAST,)))
-    assert "(f) to (a)" not in html(replace(GPU, cells=(LAST,)))
 
 
 def test_on_a_cpu_there_are_no_goals() -> None:
@@ -126,32 +122,7 @@ def test_a_window_that_is_no_longer_than_an_answer_is_in_doubt() -> None:
 def test_a_run_without_results_says_so() -> None:
     empty = replace(REPORT, cells=(), notes=("(a): It did not start.",))
     assert "Nothing was measured." in text(empty)
-    assert "It did not start" in html(empty)
-
-
-def test_the_page_has_the_courses_of_all_architectures_and_the_command() -> None:
-    opened = [replace(one, mode="open", clients=0, offered=4.0) for one in (CELL, LAST)]
-    page = html(replace(REPORT, cells=(CELL, LAST, *opened)))
-    for said in ("Use of the device by (a)", "Where the time goes", "open loop", REPORT.command):
-        assert said in page
-    assert published.EMBEDDED[0][:40] in page
-    assert "http://www.w3.org" in page and "<script" not in page
-
-
-def test_on_a_gpu_the_page_does_not_speak_of_the_cpu_stand_ins() -> None:
-    page = html(replace(REPORT, backend="vllm"))
-    assert published.EMBEDDED[0][:40] not in page
-
-
-def test_a_cell_without_samples_of_the_device_has_no_course() -> None:
-    bare = replace(CELL, usage=(), busy=None, busy_p5=None, idle=None)
-    assert "Use of the device" not in html(replace(REPORT, cells=(bare,)))
-
-
-def test_charts_are_well_formed() -> None:
-    page = html(REPORT)
-    for part in page.split("<svg")[1:]:
-        ElementTree.fromstring("<svg" + part.partition("</svg>")[0] + "</svg>")
+    assert "It did not start" in text(empty)
 
 
 def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:

@@ -8,11 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from caption_tools.plan.command import speech, text_of
-from caption_tools.plan.model.load import MeetingLoad
-from caption_tools.plan.model.simulation import of_share
+from caption_tools.plan.command import text_of
 from tests.support.command import fails, run
-from tests.tools.plan.model.examples import CORE, planned, whole
+from tests.tools.plan.model.examples import planned
 from tests.tools.plan.model.test_figures import core_report, loaded
 from tests.tools.tune.model.test_steps import figures, found, tried
 
@@ -34,7 +32,6 @@ def test_a_plan_from_known_figures_is_printed_and_written(
     assert "engines" in printed
     written = json.loads(path.read_bytes())
     assert written["load"]["meetings"] == 1000
-    assert written["simulated"] == []
     rows = {row["name"]: row["value"] for row in written["plan"]["rows"]}
     assert rows["sockets"] == 24_000
 
@@ -61,18 +58,13 @@ def test_figures_of_an_engine_come_from_a_search(
     assert "engines" in capsys.readouterr().out
 
 
-def test_each_of_several_engines_has_its_rows_for_its_languages(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_each_of_several_engines_has_its_rows_for_its_languages(tmp_path: Path) -> None:
     little = written(tmp_path, "little.json", loaded(50, first=0.03, running=1, jobs=25))
     much = written(tmp_path, "much.json", loaded(400, running=16, jobs=200))
     own, path = f"{little},{much}", tmp_path / "plan.json"
     usual = ("--meetings", "20", "--json", path)
-    several = ("--engine", "2:embedded", "--engine", f"1:{own}", "--simulate", "--seconds", "3")
+    several = ("--engine", "2:embedded", "--engine", f"1:{own}")
     assert run("plan", *several, *usual) == 0
-    printed = capsys.readouterr().out
-    assert "Simulated, one engine of embedded: " in printed
-    assert "Simulated, one engine of little: " in printed
     found = json.loads(path.read_bytes())
     assert [one["languages"] for one in found["engines"]] == [2, 1]
     rows = {row["name"]: row["value"] for row in found["plan"]["rows"]}
@@ -81,11 +73,6 @@ def test_each_of_several_engines_has_its_rows_for_its_languages(
         alone = {row["name"]: row["value"] for row in json.loads(path.read_bytes())["plan"]["rows"]}
         assert rows[f"engines of {name}"] == alone["engines"]
         assert rows[f"final p95 of {name}"] == pytest.approx(alone["final p95"])
-
-
-def test_a_plan_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("plan", "--engine", "embedded", "--simulate", "--seconds", "10") == 0
-    assert "Simulated, one engine: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -99,13 +86,7 @@ def test_a_plan_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
         (("--engine", "a.json", "--engine", "b.json"), "files of one engine are joined"),
         (("--engine", "2:embedded", "--engine", "2:h200-4b"), "make 4 languages"),
         (("--engine", "2:embedded", "--engine", "1:embedded"), "Two engines are called embedded"),
-        (
-            (
-                "--engine",
-                "0:embedded",
-            ),
-            "No such file",
-        ),
+        (("--engine", "0:embedded"), "No such file"),
     ],
 )
 def test_a_wrong_command_line_is_a_sentence(
@@ -130,7 +111,7 @@ def test_a_file_that_is_no_report_is_named(
 
 
 def test_a_plan_is_a_table_and_what_its_figures_mean() -> None:
-    printed = text_of(planned(), {}, ("a source",), explain=False)
+    printed = text_of(planned(), ("a source",), explain=False)
     assert "\nengines for finals" in printed
     assert " x " not in printed.partition("First text:")[0]
     assert "a source" not in printed
@@ -138,13 +119,6 @@ def test_a_plan_is_a_table_and_what_its_figures_mean() -> None:
 
 
 def test_an_explained_plan_has_formulas_and_sources() -> None:
-    printed = text_of(planned(), {}, ("a source",), explain=True)
+    printed = text_of(planned(), ("a source",), explain=True)
     assert "10 meetings x 0.8 of the time x 150 words a minute / 16 words" in printed
     assert printed.endswith("Figures: a source")
-
-
-def test_a_simulation_is_printed_beside_the_plan() -> None:
-    found = of_share(MeetingLoad(), planned(), whole(MeetingLoad()), CORE, 10.0, speech)
-    printed = text_of(planned(), {"": found}, (), explain=False)
-    assert "Simulated, one engine: " in printed
-    assert "p95" in printed

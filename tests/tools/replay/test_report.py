@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -11,7 +9,7 @@ from caption_tools.replay import report
 from caption_tools.replay.analysis.measure import ReaderRecord
 from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from caption_tools.replay.play import EngineWork
-from caption_tools.replay.report import ReplayReport, instances, row, table, write_instances
+from caption_tools.replay.report import ReplayReport, row, table
 from tests.support.typed import near
 
 
@@ -111,32 +109,3 @@ def test_the_work_for_each_caption_and_the_accepted_share_of_drafts_are_told() -
         " 75% of 40 drafted ones accepted"
     )
     assert "ms of CPU" not in table(whole(*rows, work=EngineWork(30.0)))
-
-
-def test_simuleval_is_given_a_delay_for_each_word() -> None:
-    (line,) = instances([reading("1", "Guten Morgen.")], "de")
-    assert line == {
-        "index": 0,
-        "prediction": "Guten Morgen.",
-        "delays": [pytest.approx(400), pytest.approx(1000)],
-        "elapsed": [pytest.approx(500), pytest.approx(1100)],
-        "prediction_length": 2,
-        "reference": "Guten Morgen.",
-        "source": "Good morning.",
-        "source_length": 1000.0,
-    }
-
-
-def test_simuleval_is_given_a_delay_for_each_character_in_scripts_without_spaces() -> None:
-    (line,) = instances([reading("1", "早上 A1好", "zh", "早 上好")], "zh")
-    assert (line["prediction"], line["prediction_length"]) == ("早上A1好", 5)
-    assert line["reference"] == "早上好"
-
-
-def test_captions_that_failed_are_not_in_the_log(tmp_path: Path) -> None:
-    failed = msgspec.structs.replace(reading("1", "x"), shown=())
-    write_instances(tmp_path, {"de": [failed, reading("2", "Guten Morgen.")], "fr": []})
-    lines = (tmp_path / "de" / "instances.log").read_text("utf-8").splitlines()
-    assert [msgspec.json.decode(line)["index"] for line in lines] == [0]
-    assert (tmp_path / "de" / "references.txt").read_text("utf-8") == "Guten Morgen.\n"
-    assert (tmp_path / "fr" / "instances.log").read_text("utf-8") == ""

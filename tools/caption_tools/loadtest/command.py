@@ -82,7 +82,6 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     flag("seed", int, default.seed, "seed of all random numbers")
     flag("scrape", positive, 1.0, "seconds between two scrapes of /metrics")
     add("--json", metavar="FILE", help="write all results as JSON")
-    add("--html", metavar="FILE", help="write an HTML page with charts")
     goals = parser.add_argument_group(
         "goals", "The exit status is 1 if a goal is missed, or if the run is invalid or incomplete."
     )
@@ -102,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises what `LoadRun.run` raises, `OSError` and `ValueError`.
     """
-    check_outputs((args.json, args.html))
+    check_outputs((args.json,))
     plan = planned(args)
     lines = text.lines(Path(args.text) if args.text else None)
     screen, goals = Screen(sys.stderr), goals_of(args)
@@ -115,8 +114,6 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     if args.json:
         write_json(args.json, made)
-    if args.html:
-        Path(args.html).write_text(report.html(made), "utf-8")
     if load.stopped:
         return 130
     return 0 if made.good else 1

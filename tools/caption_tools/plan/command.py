@@ -1,6 +1,6 @@
 """The command ``gateway plan``: its flags, the reports that it reads, and its output.
 
-Owns: the command line and the files. Must not know: formulas, the simulation.
+Owns: the command line and the files. Must not know: formulas.
 """
 
 from __future__ import annotations
@@ -8,20 +8,18 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
 import msgspec
 
 from caption_tools.console import columns, read_text, word_range, write_json
-from caption_tools.loadtest.model.plan import Plan
 from caption_tools.loadtest.model.report import LoadReport
-from caption_tools.plan.model import capacity, figures, simulation
+from caption_tools.plan.model import capacity, figures
 from caption_tools.plan.model.capacity import CapacityPlan, rough
 from caption_tools.plan.model.figures import ENGINES, EngineShare, engine_of, report_of
-from caption_tools.plan.model.load import MeetingLoad, SourceText, caption_work, spoken
-from caption_tools.plan.model.simulation import SimulationReport
+from caption_tools.plan.model.load import MeetingLoad, caption_work
 from caption_tools.report import table
 from caption_tools.speech import text
 from caption_tools.tune.model.steps import TuneReport
@@ -70,10 +68,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--core", nargs=2, metavar="FILE", help=core)
     add = parser.add_argument_group("output").add_argument
     add("--explain", action="store_true", help="print the formulas and the sources of all figures")
-    simulate = "simulate one engine and its share of the meetings"
-    add("--simulate", action="store_true", help=simulate)
-    seconds = "seconds of the simulation; default: %(default)g"
-    add("--seconds", type=positive, default=60.0, metavar="N", help=seconds)
     add("--json", metavar="FILE", help="write all results as JSON")
 
 
@@ -89,70 +83,31 @@ def run(args: argparse.Namespace) -> int:
         core = figures.core_of(few, many)
     work = caption_work(load, text.lines(), Random(0))
     made = capacity.capacity(load, work, shares, core, figures.REDIS)
-    simulated = {}
-    if args.simulate:
-        simulated = {
-            share.label: simulation.of_share(load, made, share, core, args.seconds, speech)
-            for share in shares
-        }
     sources = (*(share.figures.source for share in shares), core.source, figures.REDIS.source)
     width = columns(sys.stdout) or WIDTH
-    print(text_of(made, simulated, sources, explain=args.explain, width=width))
+    print(text_of(made, sources, explain=args.explain, width=width))
     if args.json:
-        results = {"load": load, "engines": shares, "core": core, "plan": made}
-        write_json(args.json, {**results, "simulated": [*simulated.values()]})
+        write_json(args.json, {"load": load, "engines": shares, "core": core, "plan": made})
     return 0
 
 
-def speech(plan: Plan) -> list[Iterator[SourceText]]:
-    """Return the texts of a plan, by speaker: as `gateway bench load` says it."""
-    lines = text.lines()
-    return [
-        spoken(plan, speaker, lines, Random(f"{plan.seed}:{speaker}"))
-        for speaker in range(plan.rooms * plan.speakers)
-    ]
-
-
 def text_of(
-    plan: CapacityPlan,
-    simulated: Mapping[str, SimulationReport],
-    sources: Sequence[str],
-    *,
-    explain: bool,
-    width: int | None = None,
+    plan: CapacityPlan, sources: Sequence[str], *, explain: bool, width: int | None = None
 ) -> str:
-    """Return the report.
-
-    :param simulated: one report for each engine that was simulated, by the end of its rows' names
-    """
+    """Return the report."""
     values = {row.name: f"{rough(row.value)} {row.unit}".rstrip() for row in plan.rows}
     rows = [*values.items()]
     if explain:
         rows = [(f"{row.name}: {values[row.name]}", row.how) for row in plan.rows]
     parts = [table.pairs(rows, width)]
-    parts += [_simulated(label, report, width) for label, report in simulated.items()]
     parts += ["\n".join(table.prose(line, width) for line in (MEANT, *plan.limits))]
     if explain:
         parts.append("\n".join(table.prose(f"Figures: {source}", width) for source in sources))
     return "\n\n".join(parts)
 
 
-def _simulated(label: str, report: SimulationReport, width: int | None) -> str:
-    rows = [
-        (name, *(f"{rough(value)} ms" for value in (times.p50, times.p95)))
-        for name, times in (("first text", report.first), ("final", report.final))
-    ]
-    head = (
-        f"Simulated, one engine{label}: {report.utterances} utterances, {report.refused} refused;"
-        f" {rough(report.captions_s)} captions a second, {rough(report.partials)} growing texts"
-        f" each; finals wait {rough(report.queue)} ms for {rough(report.engine)} ms in the engine"
-    )
-    return f"{table.prose(head, width)}\n{table.text(('', 'p50', 'p95'), rows)}"
-
-
 def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
     """Return the engines that make the languages of a meeting.
-
 
     Raises `OSError`, and `ValueError` with a sentence.
     """

@@ -13,7 +13,6 @@ from typing import Any
 
 from caption_tools.console import views, write_json
 from caption_tools.replay import play, report
-from caption_tools.replay.analysis import plot
 from caption_tools.replay.meeting import script
 from caption_tools.replay.play import Player
 from gateway.cli.flags import add_url, check_outputs, count, positive, tags
@@ -42,8 +41,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     offline = "also translate the final texts alone, to compare; default: yes"
     add("--offline", action=argparse.BooleanOptionalAction, default=True, help=offline)
     add("--json", metavar="FILE", help="write all results as JSON")
-    add("--simuleval", metavar="DIR", help="write logs for SimulEval and OmniSTEval")
-    add("--plot", metavar="FILE.svg", help="draw a timeline of all utterances")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises `OSError`, `ValueError` and `SettingsError` for unusable files and languages.
     """
-    check_outputs((args.json, args.plot))
+    check_outputs((args.json,))
     whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
     said = script.faster(whole[: args.limit], args.speed)
     to = args.to or tuple(
@@ -83,11 +80,6 @@ def run(args: argparse.Namespace) -> int:
         status = 1
     made = report.made(player)
     print(report.table(made))
-    seen = {lang: player.readings(lang, args.view[0]) for lang in to}
     if args.json:
         write_json(args.json, made)
-    if args.simuleval:
-        report.write_instances(Path(args.simuleval), seen)
-    if args.plot:
-        Path(args.plot).write_text(plot.svg(seen), "utf-8")
     return status

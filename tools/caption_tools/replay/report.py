@@ -1,4 +1,4 @@
-"""The report of a replay, as a table, as JSON and as a log of SimulEval.
+"""The report of a replay, as a table and as JSON.
 
 Owns: the report and its forms, and its scores against human translations, by sacrebleu. Must not
 know: sockets, how captions came.
@@ -7,7 +7,6 @@ know: sockets, how captions came.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import asdict, astuple
@@ -19,7 +18,6 @@ from caption_tools.replay.analysis.measure import CaptionMetrics, ReaderRecord
 from caption_tools.replay.play import EngineWork, Player
 from caption_tools.report import table as tables
 from gateway.protocol.messages import View
-from gateway.text import units
 
 
 class ReplayRow(CaptionMetrics, frozen=True, kw_only=True):
@@ -157,50 +155,6 @@ def _cells(row: ReplayRow) -> tuple[str, ...]:
 
 def _as(form: str, *values: float | None) -> Iterator[str]:
     return ("-" if value is None else format(value, form) for value in values)
-
-
-# --- SimulEval -----------------------------------------------------------------------------------
-
-
-def instances(readings: Sequence[ReaderRecord], lang: str) -> list[dict[str, object]]:
-    """Return the finished captions as lines of SimulEval's ``instances.log``.
-
-    OmniSTEval reads it as well. Each word of the prediction has one delay. In scripts without
-    spaces each character has one, and the prediction is written without spaces.
-    """
-    spaced = units.spaced(lang)
-    space = " " if spaced else ""
-    written: list[dict[str, object]] = []
-    for index, reading in enumerate(reading for reading in readings if reading.final is not None):
-        said = reading.said
-        words = measure.counted(reading.shown[-1].text, spaced=spaced)
-        delays, elapsed = measure.delays(reading, spaced=spaced)
-        reference = said.references.get(lang, "")
-        written.append(
-            {
-                "index": index,
-                "prediction": space.join(words),
-                "delays": [round(delay, 1) for delay in delays],
-                "elapsed": [round(delay, 1) for delay in elapsed],
-                "prediction_length": len(words),
-                "reference": reference if spaced else "".join(reference.split()),
-                "source": said.text,
-                "source_length": round(1000 * (said.t1 - said.t0), 1),
-            }
-        )
-    return written
-
-
-def write_instances(folder: Path, readings: Mapping[str, Sequence[ReaderRecord]]) -> None:
-    """Write ``FOLDER/LANG/instances.log`` and its references. Raises `OSError`."""
-    for lang, records in readings.items():
-        place = folder / lang
-        place.mkdir(parents=True, exist_ok=True)
-        rows = instances(records, lang)
-        log = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        (place / "instances.log").write_bytes(log)
-        references = "".join(f"{row['reference']}\n" for row in rows)
-        (place / "references.txt").write_text(references, "utf-8")
 
 
 def bleu(made: Sequence[str], references: Sequence[str], lang: str) -> float:

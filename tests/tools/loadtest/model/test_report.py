@@ -9,7 +9,7 @@ import pytest
 
 from caption_tools.loadtest.model import report
 from caption_tools.loadtest.model.plan import Goal, Plan
-from caption_tools.loadtest.model.report import LoadReport, _step, errors_share, html, lines, made
+from caption_tools.loadtest.model.report import LoadReport, _step, errors_share, lines, made
 from caption_tools.loadtest.model.tally import LoadTally, second
 from tests.support.typed import near
 
@@ -208,55 +208,6 @@ def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
     text = "\n".join(lines(reported(tally=seen, whole=False), 80))
     assert max(map(len, whole.splitlines())) > 80 >= max(map(len, text.splitlines()))
     assert whole.split() == text.split()
-
-
-def test_the_page_has_charts_of_all_results() -> None:
-    seen = tally()
-    seen.error("busy", 3.0)
-    seen.closes.update({"1006": 1})
-    seen.slow.update(lags=2)
-    seen.flows["deltas"][1] += 1
-    page = html(
-        reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
-    )
-    for part in (
-        *("Goal missed: final-p50", "it was stopped", "Why.", "Percentiles", "Growing text"),
-        *(
-            "finished caption",
-            "Errors and closed sockets",
-            "engine kv cache usage",
-            "jobs queued",
-            "that they lag",
-        ),
-        *("seconds per token and job", "What changed in /metrics", "slow readers"),
-    ):
-        assert part in page
-    assert "gateway_captions_created" not in page and "process_cpu" not in page
-
-
-def test_charts_over_time_end_with_the_run() -> None:
-    whole, cut = reported(), reported(whole=False)
-    assert report._last(whole) >= whole.plan.seconds
-    assert 0 < report._last(cut) < cut.plan.seconds, "nine seconds were seen of ten"
-
-
-def test_parameters_are_written_as_plain_text() -> None:
-    page = html(reported())
-    assert ">2, 40</td>" in page
-    assert "(&#x27;" not in page and "None" not in page
-
-
-def test_a_missing_parameter_is_written_as_a_dash() -> None:
-    plan = msgspec.structs.replace(PLAN, words=None)
-    page = html(made(plan, tally=tally(), engine="scripted"))
-    assert "None" not in page and ">-</td>" in page
-
-
-def test_the_page_of_a_good_run_has_no_complaint() -> None:
-    page = html(reported())
-    assert 'class="bad"' not in page
-    assert "Nothing." in page
-    assert "Growing text" not in page, "there was none"
 
 
 def test_the_reason_why_a_run_is_not_whole_is_given_if_known() -> None:

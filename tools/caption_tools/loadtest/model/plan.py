@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def span(self) -> float:
-        """Seconds of one point in the charts."""
+        """Seconds of one point of the percentiles over time."""
         return max(1.0, round(self.seconds / 100))
 
     def checked(self) -> Plan:

@@ -1,6 +1,6 @@
 """The report of a load test: figures, whether they are valid, and whether goals were met.
 
-Owns: the report, its table and its page. Must not know: how anything was measured.
+Owns: the report and its table. Must not know: how anything was measured.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
-from msgspec.structs import asdict, astuple
+from msgspec.structs import astuple
 
 from caption_tools.loadtest.model.plan import KINDS, Goal, Plan
 from caption_tools.loadtest.model.tally import FLOWS, LoadTally
-from caption_tools.report import chart, page, table
-from caption_tools.report.page import Section, Table
+from caption_tools.report import table
 from caption_tools.report.stats import Summary
 
 BUSY = 0.85  # share of a core above which a client process may itself have caused the waits
 LATE = 0.01  # share of the sends that may be later than `Plan.late`
-DRAWN = (0.5, 0.95, 0.99)  # percentiles drawn over time
+COURSES = (0.5, 0.95, 0.99)  # percentiles over time
 OF_CAPTIONS = ("first", "grown", "final")  # latencies that a caption without a text does not have
 NAMES = {
     "ack": "text taken",
@@ -108,7 +107,7 @@ def made(
         courses={
             kind: {
                 f"p{100 * share:g}": [(at, round(1000 * s, 3)) for at, s in course.points(share)]
-                for share in DRAWN
+                for share in COURSES
             }
             for kind, course in tally.courses.items()
             if course.spans
@@ -292,107 +291,3 @@ def _too_slow(report: LoadReport) -> str:
         return "unknown"
     grown = report.after[name] - report.before.get(name, 0.0)
     return f"{grown:.0f}" if grown >= 0 else "unknown, since the gateway was restarted"
-
-
-# --- as a page -----------------------------------------------------------------------------------
-
-FLOW_CHARTS = {
-    "Said, and captions finished": ("said", "captions"),
-    "Growing text": ("deltas",),
-    "Bytes": ("bytes",),
-    "Errors, readers told that they lag or that partials are off": ("errors", "lags", "degraded"),
-}
-
-
-def html(report: LoadReport) -> str:
-    """Return the report as one HTML file."""
-    plan = report.plan
-    warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
-    if not report.whole:
-        warnings.append(f"Not whole: {_cut(report)}")
-    times = {kind: summary for kind, summary in report.times.items() if summary.count}
-    shown = {NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99} for kind, s in times.items()}
-    head = Section(
-        head="In short",
-        warnings=warnings,
-        text=[f"{name}: {value}" for name, value in _facts(report).items()],
-        tables=[
-            Table(HEADS, [_row(kind, summary) for kind, summary in times.items()], "Milliseconds")
-        ],
-        charts=[chart.bars("Percentiles", shown, y="ms", y_log=True)],
-    )
-    reach = 0.0, _last(report)
-
-    def drawn(title: str, series: Mapping[str, Points], y: str) -> str:
-        return chart.lines(title, series, x="seconds", y=y, reach=reach)
-
-    over = Section(
-        head="Over time",
-        text=["Latencies stand at the second in which their cause was due."],
-        charts=[drawn(NAMES[kind], course, "ms") for kind, course in report.courses.items()]
-        + [
-            drawn(title, {name: report.flows[name] for name in names}, "a second")
-            for title, names in FLOW_CHARTS.items()
-            if any(count for name in names for _, count in report.flows[name])
-        ],
-    )
-    wrong = {name: {"count": float(count)} for name, count in sorted(report.errors.items())}
-    wrong |= {f"closed {n}": {"count": float(c)} for n, c in sorted(report.closes.items())}
-    slow = Table(("slow readers", "count"), sorted(report.slow.items()))
-    bad = Section(
-        head="What went wrong",
-        text=[] if wrong else ["Nothing."],
-        charts=[chart.bars("Errors and closed sockets", wrong, y="count")] if wrong else [],
-        tables=[slow] if report.slow else [],
-    )
-    own = Section(
-        head="The gateway's own figures",
-        text=[report.why] if report.why else [],
-        charts=[
-            drawn(name.removeprefix("gateway_").replace("_", " "), {name: points}, _unit(name))
-            for name, points in report.metrics.items()
-            if any(value for _, value in points)
-        ],
-        tables=[_changed(report)] if report.after else [],
-    )
-    given = asdict(plan).items()
-    setup = Section(
-        head="How it was made",
-        text=[
-            "Open loop: every time counts from the moment at which its cause was due, whether or"
-            " not earlier ones had been answered."
-        ],
-        tables=[Table(("parameter", "value"), [(name, _given(value)) for name, value in given])],
-    )
-    return page.html(f"Load on {plan.url} ({report.engine})", [head, over, bad, own, setup])
-
-
-def _last(report: LoadReport) -> float:
-    """Return the second that all charts over time reach."""
-    every = (*report.flows.values(), *report.metrics.values())
-    return max(
-        report.plan.seconds if report.whole else 0.0, *(points[-1][0] for points in every if points)
-    )
-
-
-def _given(value: object) -> str:
-    """Return a parameter as text."""
-    if value is None:
-        return "-"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _unit(name: str) -> str:
-    units = {"_bytes": "bytes", "_usage": "share", STEP: "seconds"}
-    return next((unit for end, unit in units.items() if name.endswith(end)), "count")
-
-
-def _changed(report: LoadReport) -> Table:
-    rows = [
-        (name, report.before.get(name, 0.0), value)
-        for name, value in sorted(report.after.items())
-        if name.startswith("gateway_")
-        and not name.endswith("_created")
-        and value != report.before.get(name, 0.0)
-    ]
-    return Table(("metric", "before", "after"), rows, "What changed in /metrics")

@@ -1,1 +1,1 @@
-"""The model of capacity: speech, measured figures, formulas and a simulation. Pure."""
+"""The model of capacity: speech, measured figures and formulas. Pure."""

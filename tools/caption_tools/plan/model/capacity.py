@@ -5,7 +5,7 @@ figures were measured.
 
 Waits are those of a queue with several servers and two priorities (M/M/c, Erlang's formula C):
 Kleinrock, "Queueing Systems", volume 2, 1976. The jobs of one text into several languages come
-together, which this queue does not know; the simulation does.
+together, which this queue does not know.
 """
 
 from __future__ import annotations

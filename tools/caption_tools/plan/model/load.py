@@ -151,26 +151,18 @@ def texts(sends: Iterable[Send]) -> Iterator[SourceText]:
             yield SourceText(due, parts[-1], speech.policy.admit(due), False)
 
 
-def spoken(
-    plan: Plan, speaker: int, lines: Sequence[str], draw: RecogniserRandom
-) -> Iterator[SourceText]:
-    """Yield the texts that are translated of one speaker of a plan."""
-
-    def said(draw: RecogniserRandom) -> str:
-        low, high = plan.words or (1, 1)
-        return text.mixed(lines, draw, low, high, LANG)
-
-    return texts(script.sends(plan, speaker, said, draw))
-
-
 def caption_work(load: MeetingLoad, lines: Sequence[str], draw: RecogniserRandom) -> CaptionWork:
     """Return the work for one caption, from a sample of utterances."""
-    alone = msgspec.structs.replace(load, speakers=1)
+    plan = msgspec.structs.replace(load, speakers=1).plan(1.0, SAMPLE, 1)
+
+    def said(draw: RecogniserRandom) -> str:
+        return text.mixed(lines, draw, *load.words, LANG)
+
     lengths: list[float] = []
     last: dict[str, float] = {}  # words of the last caption of each utterance
     partials = made = 0
     growing: dict[str, GrowingTranslation] = {}
-    for part in spoken(alone.plan(1.0, SAMPLE, 1), 0, lines, draw):
+    for part in texts(script.sends(plan, 0, said, draw)):
         translation = growing.setdefault(part.id, GrowingTranslation())
         made += translation.made(part)
         translation.add(part)

@@ -191,24 +191,12 @@ def lagging(delays: Sequence[float], source: float, reference: int) -> float:
     return sum(delay - number * each for number, delay in enumerate(delays[:last])) / last
 
 
-def delays(reading: ReaderRecord, *, spaced: bool) -> tuple[list[float], list[float]]:
-    """Return the milliseconds into the utterance at which each unit of the final stayed.
-
-    The first list counts by how much had been said, the second by the clock: SimulEval's ``delays``
-    and ``elapsed``.
-    """
-    said = reading.said
-    stays = settled(reading.shown, spaced=spaced)
-    return (
-        [1000 * (heard(said, at) - said.t0) for at in stays],
-        [1000 * (at - said.t0) for at in stays],
-    )
-
-
 def _lags(reading: ReaderRecord, lang: str, spaced: bool) -> tuple[float, float] | None:
     said = reading.said
     length = 1000 * (said.t1 - said.t0)
-    source, wall = delays(reading, spaced=spaced)
+    stays = settled(reading.shown, spaced=spaced)
+    source = [1000 * (heard(said, at) - said.t0) for at in stays]
+    wall = [1000 * (at - said.t0) for at in stays]
     if length <= 0 or not wall:
         return None
     reference = len(counted(said.references.get(lang, ""), spaced=spaced))
