@@ -364,26 +364,9 @@ def build_recogniser(settings: Settings) -> Recogniser:
 
     Raises `EngineFault`, with a sentence for the operator, if a package or a setting is missing.
     """
-    from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
+    from gateway.engines.recognition.wrappers import SupervisedRecogniser
 
-    if settings.recogniser_fallback is None:
-        return SupervisedRecogniser(partial(_recogniser, settings))
-    other = replace(
-        settings,
-        recogniser=settings.recogniser_fallback,
-        recogniser_model=settings.recogniser_fallback_model,
-        recogniser_workers=None,  # those of the setting are counted for the first one
-    )
-    # Two copies of one recogniser would fail for the same reason.
-    chosen = (settings.recogniser, settings.recogniser_model)
-    if (other.recogniser, other.recogniser_model) == chosen:
-        raise EngineFault("The fallback of the recogniser is the same as the recogniser.")
-    # Each goes on trying to start by itself.
-    primary = SupervisedRecogniser(partial(_recogniser, settings), insist=True)
-    secondary = SupervisedRecogniser(partial(_recogniser, other), insist=True)
-    recogniser = FallbackRecogniser(primary, secondary)
-    primary.changed = secondary.changed = recogniser.update_substitute
-    return recogniser
+    return SupervisedRecogniser(partial(_recogniser, settings))
 
 
 def _recogniser(settings: Settings) -> Recogniser:

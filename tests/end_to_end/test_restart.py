@@ -89,42 +89,6 @@ async def test_a_handler_that_hangs_does_not_hold_up_the_end() -> None:
             (await asking).raise_for_status()
 
 
-HUNG = """
-import sys, threading, time
-from starlette.responses import Response
-from starlette.routing import Route
-from gateway.server.process import serve as process
-from gateway.core.session.session import SessionState as State
-from gateway.settings.catalogue import Settings
-
-process.LAST_S = 0.5
-made = process.build
-
-def build(*args, **options):
-    app = made(*args, **options)
-    async def hang(request):
-        sys.stderr.write("Ctrl-C\\n")
-        time.sleep(1000)
-    app.router.routes.insert(0, Route("/hang", hang))
-    return app
-
-process.build = build
-sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_s=0.1)))
-"""
-
-
-def test_a_process_that_hangs_is_ended_by_force_with_its_stacks() -> None:
-    with gateway("FREE", program=(sys.executable, "-c", HUNG)) as started:
-        ask = socket.create_connection(("127.0.0.1", started.port))
-        started.ready.clear()
-        ask.sendall(b"GET /hang HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        assert started.ready.wait(20)
-        started.popen.terminate()
-        assert started.popen.wait(20) == 1
-        ask.close()
-    assert "does not end by itself" in started.text and "in hang" in started.text
-
-
 # --- the next process ---------------------------------------------------------------------------
 
 

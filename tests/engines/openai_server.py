@@ -77,7 +77,6 @@ class Server:
     :param owner: ``owned_by`` of the models; ``vllm`` makes the engine send vLLM's own fields
     :param api_key: demanded as bearer token, if any
     :param default: makes the reply to a request that no `script` waits for
-    :param ends_sessions: answer to /finish_session as vllm-router does; a plain vLLM answers 404
     """
 
     def __init__(
@@ -88,11 +87,7 @@ class Server:
         api_key: str | None = None,
         default: Callable[[dict[str, Any]], Script] = lambda body: Script(),
         port: int = 0,
-        ends_sessions: bool = False,
     ) -> None:
-        self.ends_sessions = ends_sessions
-        self.ended: list[str] = []
-        """Sessions for which /finish_session came, also if they were not ended."""
         self.models = list(models)
         self.owner = owner
         self.api_key = api_key
@@ -122,8 +117,7 @@ class Server:
             Route("/completions", self._text, methods=["POST"]),
             Route("/chat/completions", self._text, methods=["POST"]),
         ]
-        session = Route("/finish_session", self._finish_session, methods=["POST"])
-        app = Starlette(routes=[Route("/health", self._health), session, Mount("/v1", routes=v1)])
+        app = Starlette(routes=[Route("/health", self._health), Mount("/v1", routes=v1)])
         config = uvicorn.Config(app, log_config=None, log_level="critical")
         self._server = Prompt(config)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -185,15 +179,6 @@ class Server:
 
     async def _health(self, request: Request) -> Response:
         return PlainTextResponse("")
-
-    async def _finish_session(self, request: Request) -> Response:
-        session = request.query_params["session_id"]
-        self._note(lambda: self.ended.append(session))
-        if not self._allowed(request):
-            return JSONResponse({"error": {"message": "who are you?"}}, 401)
-        if not self.ends_sessions:
-            return JSONResponse({"detail": "Not Found"}, 404)
-        return JSONResponse({"status": "ok", "session_id": session})
 
     async def _models(self, request: Request) -> Response:
         def count() -> None:

@@ -120,12 +120,6 @@ class Engine(ModelService, Protocol):
     def abort(self, job_id: str) -> None:
         """Stop a job now. Does nothing if no job with this id runs."""
 
-    def forget_room(self, room: str) -> None:
-        """Release the state that is kept for the jobs of a room (`Job.room`), because it has
-        ended.
-        """
-        return
-
 
 def refuse(sink: Sink, fault: EngineFault) -> None:
     """End a job that is not begun, after the current `Engine.submit` has returned."""
@@ -367,6 +361,3 @@ class EngineWrapper(ServiceWrapper[Engine], PushEngine):
         self.engine.abort(job_id)
         if wrapper is not None:
             wrapper.finish(Aborted(job_id))
-
-    def forget_room(self, room: str) -> None:
-        self.engine.forget_room(room)

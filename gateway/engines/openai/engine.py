@@ -22,7 +22,6 @@ import httpx2
 import msgspec
 
 from gateway.engines.base.engine import PullEngine, Sink, log_ids
-from gateway.engines.base.service import Health
 from gateway.engines.openai.completions import (
     CompletionEvent,
     EventStreamDecoder,
@@ -32,7 +31,7 @@ from gateway.engines.openai.completions import (
     error_status,
     request_body,
 )
-from gateway.engines.openai.server import ModelServer, RouterSessions
+from gateway.engines.openai.server import SESSION_HEADER, ModelServer, session_id
 from gateway.engines.profiles import Profile, match
 from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import Chunk, Job
@@ -153,7 +152,6 @@ class OpenAIEngine(PullEngine):
         self._vllm_fields = bool(vllm_extras)
         self._read_timeout = read_timeout
         self._client = self._server.client
-        self._sessions = RouterSessions(self._client)
 
     @property
     def _chat(self) -> bool:
@@ -188,13 +186,8 @@ class OpenAIEngine(PullEngine):
     async def aclose(self) -> None:
         try:
             await super().aclose()
-            await self._sessions.aclose()
         finally:
             await self._client.aclose()
-
-    def forget_room(self, room: str) -> None:
-        if self._health is not Health.CLOSED:
-            self._sessions.end(room)
 
     # A job
 
@@ -226,10 +219,8 @@ class OpenAIEngine(PullEngine):
                     "POST",
                     self._path,
                     content=msgspec.json.encode({"model": self._model, **body}),
-                    headers={
-                        "Content-Type": "application/json",
-                        **self._sessions.headers(job.room, job.target),
-                    },
+                    headers={"Content-Type": "application/json"}
+                    | ({SESSION_HEADER: session_id(job.room, job.target)} if job.room else {}),
                 ) as response,
                 asyncio.timeout(None) as drain,
                 aclosing(response.aiter_bytes()) as reads,

@@ -1,17 +1,14 @@
-"""A server with OpenAI's API: its address, connections, refusals and sessions.
+"""A server with OpenAI's API: its address, connections, refusals and names of sessions.
 
-Owns: one HTTP client with its bounds, the fault for each status, and ending the sessions of a room
-that has ended. Must not know: jobs, the form of requests and answers.
+Owns: one HTTP client with its bounds, and the fault for each status. Must not know: jobs, the form
+of requests and answers.
 
 The server's messages are never read. They may quote the text, and texts of meetings are private.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections import deque
 from hashlib import blake2b
 
 import httpx2
@@ -19,17 +16,8 @@ import httpx2
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.io import http
 
-logger = logging.getLogger(__name__)
-
 SESSION_HEADER = "X-Session-ID"
 """Header that vllm-router and others read. Its value must not change while a text grows."""
-
-END_PATH = "/finish_session"
-"""Path beside ``/v1`` at which vllm-router ends a session."""
-
-ENDING_LIMIT = 10_000
-"""Most sessions that wait to be ended. Beyond it the oldest are left to the router, which forgets
-them after two hours without a job."""
 
 CONNECT_TIMEOUT = 3.0
 """Seconds to open a connection. A model server in the same network answers in milliseconds."""
@@ -150,65 +138,3 @@ def session_id(room: str, target: str) -> str:
     # Names of rooms may tell about customers, and routers log the name of every session. So the
     # room is hashed, in the same way in every gateway, because a room may move from one to another.
     return f"{blake2b(room.encode(), digest_size=8).hexdigest()}.{target}"
-
-
-class RouterSessions:
-    """The sessions of one server, if it is a router: one for each room and target language.
-
-    vllm-router with the policy ``sticky_least_loaded`` gives a new session to the replica with the
-    fewest sessions, and keeps it there until the session is ended or two hours old. Servers that
-    know no sessions ignore the header. See ``docs/design/openai.md``.
-
-    :param client: makes the requests. Its base URL ends in the version of the API, such as ``/v1``
-    """
-
-    def __init__(self, client: httpx2.AsyncClient) -> None:
-        self._client = client
-        self._open: dict[str, set[str]] = {}  # targets by room; rooms are bounded by the hub
-        self._ending: deque[str] = deque(maxlen=ENDING_LIMIT)
-        self._task: asyncio.Task[None] | None = None  # ends sessions while there are any to end
-        self._understood = True  # False once the server has answered that it ends no sessions
-
-    def headers(self, room: str, target: str) -> dict[str, str]:
-        """Return the headers for a job of ``room``; none if it belongs to no room."""
-        if not room:
-            return {}
-        if self._understood:
-            self._open.setdefault(room, set()).add(target)
-        return {SESSION_HEADER: session_id(room, target)}
-
-    def end(self, room: str) -> None:
-        """End the sessions of a room, without waiting for the server's answers."""
-        targets = self._open.pop(room, ())
-        if not self._understood:
-            return
-        self._ending.extend(session_id(room, target) for target in targets)
-        # One request after another, so that jobs never wait for a connection.
-        if self._ending and self._task is None:
-            self._task = asyncio.create_task(self._end_all(), name="end sessions")
-
-    async def aclose(self) -> None:
-        """Stop ending sessions. The router forgets the others by itself."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
-
-    async def _end_all(self) -> None:
-        """End the sessions that wait, until none is left or the server does not answer."""
-        url = self._client.base_url
-        url = url.copy_with(path=url.path.rstrip("/").rpartition("/")[0] + END_PATH)
-        try:
-            while self._ending:
-                params = {"session_id": self._ending.popleft()}
-                response = await self._client.post(url, params=params)
-                if response.status_code in (404, 405, 501):
-                    logger.debug("the server ends no sessions (%d)", response.status_code)
-                    self._understood = False
-                    self._open.clear()
-                    self._ending.clear()
-        except httpx2.HTTPError as error:
-            # A router that is gone has lost its sessions, and another one forgets them in time.
-            logger.debug("sessions could not be ended (%s)", type(error).__name__)
-            self._ending.clear()
-        finally:
-            self._task = None

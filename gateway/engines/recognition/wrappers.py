@@ -1,19 +1,16 @@
-"""Recognisers around recognisers: one comes back after it broke, one is replaced meanwhile.
+"""A recogniser around a recogniser, which comes back after it broke.
 
 Owns: passing jobs to the current recogniser. Must not know: any particular recogniser; when one
-counts as broken, how it comes back, and when another one replaces it (`gateway.engines.wrappers`).
+counts as broken, and how it comes back (`gateway.engines.wrappers.supervised`).
 """
 
 from __future__ import annotations
 
-from gateway.engines.base.engine import Aborted, is_engine_failure, log_repeat
-from gateway.engines.base.service import Health
+from gateway.engines.base.engine import Aborted
 from gateway.engines.recognition.base import Recogniser
-from gateway.engines.wrappers.fallback import Fallback
 from gateway.engines.wrappers.supervised import Supervision
 from gateway.errors import EngineFault
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
-from gateway.text import languages
 
 
 class SupervisedRecogniser(Supervision[Recogniser]):
@@ -49,30 +46,3 @@ class SupervisedRecogniser(Supervision[Recogniser]):
     async def _work(self, engine: Recogniser) -> None:
         # Nearly silent, so that the model has to work but finds no words.
         await engine.recognise(RecognitionJob(id="probe", audio=b"\x01\x00" * SAMPLE_RATE))
-
-
-class FallbackRecogniser(Fallback[Recogniser]):
-    """A `Recogniser` around ``primary`` and ``secondary``, with the primary's languages."""
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        return self.primary.languages
-
-    async def recognise(self, job: RecognitionJob) -> Recognised:
-        self.update_substitute()
-        if self.engine is self.secondary:
-            return await self.secondary.recognise(job)
-        try:
-            return await self.primary.recognise(job)
-        except EngineFault as fault:
-            if not (is_engine_failure(fault) and self._can_take_over(job)):
-                raise
-            log_repeat(job, self.secondary.name, fault)
-        self.takeovers += 1
-        return await self.secondary.recognise(job)
-
-    def _can_take_over(self, job: RecognitionJob) -> bool:
-        """Tell whether the secondary is ready and knows a language of the job."""
-        able = self.secondary.languages
-        knows = not (job.langs and able) or any(languages.match(lang, able) for lang in job.langs)
-        return self.secondary.health is Health.READY and knows

@@ -168,10 +168,6 @@ class FallbackEngine(Fallback[Engine], PushEngine):
         if sink is not None:
             sink.finish(Aborted(job_id))
 
-    def forget_room(self, room: str) -> None:
-        self.primary.forget_room(room)
-        self.secondary.forget_room(room)
-
 
 class RepeatingEngine(Protocol):
     """An engine that repeats a job at which the engine inside failed."""

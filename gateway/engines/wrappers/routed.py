@@ -233,10 +233,6 @@ class RoutedEngine(PushEngine):
         self._closed = True
         await asyncio.gather(*(route.engine.aclose() for route in self.routes))
 
-    def forget_room(self, room: str) -> None:
-        for route in self.routes:
-            route.engine.forget_room(room)
-
     def update(self) -> None:
         """Tell the hub of a change in the health of an engine."""
         working = [

@@ -9,8 +9,9 @@ the store and loads the engine; meanwhile ``/healthz`` answers and ``/readyz`` s
 Stop (SIGTERM, Ctrl-C): if another process shares the port, this one accepts no more connections. It
 takes no new text, captions in flight finish within ``drain_s``, and the rest is cancelled. Then
 sockets close, the store writes what is left, and the engine shuts down. A second signal cuts this
-short, and a part that hangs is not waited for. Signals count from the start of the event loop until
-the store is closed: none of them ends the process halfway. SIGHUP only reads the keys again.
+short. Signals count from the start of the event loop until the store is closed: none of them ends
+the process halfway. SIGHUP only reads the keys again. A process that hangs is ended by its service
+manager, see ``TimeoutStopSec`` in ``deploy/systemd``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from gateway.engines.base.engine import Engine
@@ -38,7 +38,6 @@ from gateway.server.process.certificate import check_certificate
 from gateway.server.process.console import announcement, say, show_progress
 from gateway.server.process.listener import descriptors, inherited, listen
 from gateway.server.process.server import GatewayServer, configure
-from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.server.uvicorn.websocket import without_client_mistakes
@@ -46,10 +45,6 @@ from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
 
 log = logging.getLogger("gateway.process")
-
-LAST_S = 12.0
-"""Seconds after ``drain_s`` until a process that hangs is ended by force. The store may take five
-seconds for its last write, and an engine some more to stop."""
 
 
 @dataclass(frozen=True)
@@ -153,36 +148,24 @@ def _serve_on(listener: socket.socket, settings: Settings, *, shared: bool) -> i
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
     app.state.metrics.add_garbage_collector(collector)
-    watchdog = Watchdog()
     server = GatewayServer(
         configure(app, settings, descriptors(settings.limits)),
         app.state.hub,
         settings.drain_s,
         shared=shared,
-        signalled=partial(watchdog.begin, settings.drain_s + LAST_S),
     )
+    store, recognition = app.state.store, app.state.hub.recognition
     process = GatewayProcess(
-        server,
-        engine,
-        listener,
-        settings,
-        app.state.store,
-        collector,
-        invitation,
-        app.state.hub.recognition,
+        server, engine, listener, settings, store, collector, invitation, recognition
     )
-    try:
-        with (
-            server.capture_signals(),
-            asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
-        ):
-            if hasattr(signal, "SIGHUP"):  # not on Windows
-                runner.get_loop().add_signal_handler(
-                    signal.SIGHUP, app.state.authenticator.reload_keys
-                )
-            return runner.run(process.run())
-    finally:
-        watchdog.stop()
+    with (
+        server.capture_signals(),
+        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+    ):
+        if hasattr(signal, "SIGHUP"):  # not on Windows
+            reload = app.state.authenticator.reload_keys
+            runner.get_loop().add_signal_handler(signal.SIGHUP, reload)
+        return runner.run(process.run())
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

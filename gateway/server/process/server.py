@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
 import uvicorn
@@ -38,7 +38,6 @@ class GatewayServer(uvicorn.Server):
 
     :param drain_s: seconds that captions in flight may take to finish
     :param shared: whether another process accepts the connections that this one does not
-    :param signalled: called at the first signal, in the signal handler
     """
 
     def __init__(
@@ -48,13 +47,11 @@ class GatewayServer(uvicorn.Server):
         drain_s: float,
         *,
         shared: bool = False,
-        signalled: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
         self._hub = hub
         self._drain_s = drain_s
         self._shared = shared
-        self._signalled = signalled
         self._signals = itertools.count()
         self.after: asyncio.Task[None] | None = None
         """Task to wait for before listening; another process serves the port meanwhile."""
@@ -130,9 +127,7 @@ class GatewayServer(uvicorn.Server):
         # that of `threading.Thread.start`, and it counts in one step.
         first = next(self._signals) == 0
         self.should_exit = True
-        if first:
-            self._signalled()
-        else:
+        if not first:
             self.force_exit = True
             self._hub.hurry()
 

@@ -138,7 +138,6 @@ class RoomHost:
         if (alarm := self._alarms.pop(room.name, None)) is not None:
             alarm.cancel()  # it would keep the room until it rings
         self.load.vacate(room.name)
-        self.engine.forget_room(room.name)
         return True
 
     def set_alarm(self, name: str, when: float) -> None:

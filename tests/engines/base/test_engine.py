@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
@@ -20,10 +19,6 @@ from gateway.engines.base.engine import (
 )
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
-from gateway.engines.wrappers.guarded import GuardedEngine
-from gateway.engines.wrappers.piecewise import PiecewiseEngine
-from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 
@@ -112,25 +107,6 @@ async def test_closing_the_generator_of_a_push_engine_aborts_an_unfinished_job_o
                 engine.sinks["j"].end(None)
                 assert [chunk async for chunk in chunks] == []
         assert engine.aborted == ["j"]
-
-
-class Remembering(ScriptedEngine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.forgotten: list[str] = []
-
-    def forget_room(self, room: str) -> None:
-        self.forgotten.append(room)
-
-
-def test_the_end_of_a_room_passes_through_every_wrapper() -> None:
-    engines = [Remembering(), Remembering()]
-    built = iter(engines)
-    first, second = (
-        PiecewiseEngine(GuardedEngine(Supervisor(lambda: next(built)), Counter())) for _ in engines
-    )
-    FallbackEngine(first, second).forget_room("r")
-    assert [engine.forgotten for engine in engines] == [["r"], ["r"]]
 
 
 async def test_a_refused_job_ends_after_submit_has_returned() -> None:

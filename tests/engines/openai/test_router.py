@@ -12,7 +12,7 @@ import pytest
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.openai.engine import OpenAIEngine
-from gateway.engines.openai.server import SESSION_HEADER, session_id
+from gateway.engines.openai.server import SESSION_HEADER
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
@@ -149,22 +149,6 @@ async def test_growing_captions_stay_on_one_replica_and_spread_evenly() -> None:
         assert all(len(replicas) == 1 for replicas in found.values())
         assert Counter(min(replicas) for replicas in found.values()) == {0: 24, 1: 24}
         assert made.counts() == [96, 96]
-
-
-async def test_the_end_of_a_room_makes_its_replica_free_for_others() -> None:
-    async with pool() as made:
-        for n in range(8):
-            await read(made.engine, job(f"j{n}", room=f"old-{n}"))
-        assert made.counts() == [4, 4]
-        first = {received.headers[SESSION] for received in made.replicas[0].received}
-        ended = [n for n in range(8) if session_id(f"old-{n}", "de") in first]
-        for n in ended:
-            made.engine.forget_room(f"old-{n}")
-        await until(lambda: made.engine._sessions._task is None)
-        made.clear()
-        for n in range(4):
-            await read(made.engine, job(f"n{n}", room=f"new-{n}"))
-        assert made.counts() == [4, 0]
 
 
 async def test_requests_without_a_session_all_go_to_one_replica_and_those_of_rooms_do_not() -> None:

@@ -439,13 +439,3 @@ async def test_engines_are_counted_one_by_one() -> None:
     assert engine.slots is engine and engine.stats() == {}
     async with started(engine):
         assert engine.profile is engine.profile
-
-
-async def test_every_engine_is_told_that_a_room_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, engine = two()
-    told: list[tuple[ScriptedEngine, str]] = []
-    monkeypatch.setattr(
-        ScriptedEngine, "forget_room", lambda engine, room: told.append((engine, room))
-    )
-    engine.forget_room("会議")
-    assert told == [(first, "会議"), (second, "会議")]

@@ -6,14 +6,13 @@ import asyncio
 import json
 from typing import Any
 
-from gateway.core.history.event_log import AUTHOR_BYTES, EventLog, cost
+from gateway.core.history.event_log import AUTHOR_BYTES, cost
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
 from gateway.core.utterances.collection import UTTERANCE_BYTES
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source
-from gateway.server.fleet.rooms import FleetRooms
 from gateway.server.routes.oneshot import OneShot, OneShotRequest, read
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_host import RoomHost
@@ -114,49 +113,6 @@ async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
     assert room.temporary
     assert [final.text for final in await shot.finals()] == ["[de] good morning"]
     assert not made.rooms
-
-
-class Remembering(ScriptedEngine):
-    """An engine that keeps the names of the rooms it had to forget."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.forgotten: list[str] = []
-
-    def forget_room(self, room: str) -> None:
-        assert not self.unfinished
-        self.forgotten.append(room)
-
-
-async def test_the_engine_is_told_of_every_room_that_ends() -> None:
-    engine, now = Remembering(), [1000.0]
-    await engine.start()
-    made = Hub(RoomHost(engine, Limits(room_s=60.0, rooms=2), clock=lambda: now[0]))
-    asked = OneShotRequest(("a b",), "en", "de")
-    shot = OneShot(made, asked, await read(made, asked))
-    private = next(iter(made.rooms))
-    await shot.finals()
-    assert engine.forgotten == [private]
-    for name in ("evicted", "deleted"):
-        go(made, come(made, name, "one"))
-    await made.forget("deleted")
-    come(made, "overdue")
-    go(made, come(made, "full"))
-    assert engine.forgotten == [private, "deleted", "evicted"]
-    now[0] += 61.0
-    made.sweep()
-    assert engine.forgotten == [private, "deleted", "evicted", "full"]
-
-
-async def test_the_engine_is_told_of_a_room_that_another_gateway_has_now() -> None:
-    engine = Remembering()
-    await engine.start()
-    host = RoomHost(engine, Limits())
-    made = Hub(host, fleet := FleetRooms(host, "redis://localhost"))
-    room: Any = host.open("lost", EventLog("e", Limits(), began=made.now()))
-    fleet.authorities["lost"] = room
-    fleet.on_lost("lost")
-    assert engine.forgotten == ["lost"] and not made.rooms
 
 
 async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None:
