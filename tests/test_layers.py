@@ -361,7 +361,7 @@ STARTERS = {
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
     *("cli.chat", "cli.listen", "cli.say"),
     *("client.reconnect", "engines.base.engine"),
-    *("engines.openai.server", "engines.recognition.openai"),
+    "engines.recognition.openai",
     *("engines.scripted", "engines.vllm.model"),
     *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),
