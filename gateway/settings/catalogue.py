@@ -53,7 +53,7 @@ class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
     """Language pairs that this engine is given, such as ``[["en", "ja"], ["*", "de"]]``; ``*`` is
     any language. Default: all that its model has."""
     weight: Annotated[float, Meta(gt=0, le=1_000)] = 1.0
-    """Share of the jobs, compared with another engine for the same pair that is equally fast."""
+    """Share of the jobs, compared with another engine for the same pair that has as many slots."""
     gpus: tuple[Annotated[int, Meta(ge=0, le=1_000)], ...] | None = None
     """``vllm``: numbers of the GPUs of this engine, such as ``[0]``, among those that the process
     sees. A model is split over several. Default: the first GPU. Engines without a GPU in common

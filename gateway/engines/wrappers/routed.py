@@ -6,20 +6,18 @@ know: any particular engine, why one is gone, how it comes back
 (`gateway.engines.wrappers.pivot`).
 
 Each engine comes with its own supervision, fallback, guards and splitting of long texts. Of those
-that are ready for a pair, one with a free slot is chosen, and of these the one with the shortest
-expected time for the job (`EngineRoute.expected`).
+that are ready for a pair, one with a free slot is chosen, and of these the one with the least load
+for its weight (`EngineRoute.load`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 from gateway.core.base.model import Model
 from gateway.core.scheduling.engine_slots import Lane, Slots
-from gateway.core.scheduling.scheduler import work
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
@@ -40,27 +38,20 @@ ANY = "*"
 
 Pairs = tuple[tuple[str, str], ...]
 
-QUICK = 0.2
-"""Weight of a new measurement of an engine's pace."""
-
-STALE_S = 30.0
-"""Seconds after which the pace of an engine is unknown again. An engine that was slow for a moment
-is tried with one job then, and not left out for good."""
-
 AWAY = 1.25
-"""Times that a job is taken to last longer at another engine than the one that has the beginning of
-the same growing text in its prefix cache."""
+"""Factor of the load of an engine that has not the beginning of the same growing text in its prefix
+cache, and so takes longer for the job."""
 
 KNOWN_PAIRS = 4_096
 """Pairs whose answer a route remembers. Tags come from clients, so there must be a bound."""
 
 
 class EngineRoute:
-    """One of several engines: its pairs, its jobs, and its pace.
+    """One of several engines: its pairs and its jobs.
 
     :param name: unique name, for metrics
     :param pairs: pairs that it is given, with `ANY`; None: all pairs of its model
-    :param weight: share of the jobs that it gets, compared with an engine of the same pace
+    :param weight: share of the jobs that it gets, compared with one of as many slots
     """
 
     def __init__(
@@ -74,8 +65,6 @@ class EngineRoute:
         self._pairs = pairs
         self._model: Model | None = None
         self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
-        self._pace = 0.0  # seconds for a unit of work with no other job; see `work`
-        self._paced_at = float("-inf")
 
     def takes(self, source: str, target: str) -> bool:
         """Tell whether it is given a pair, ready or not."""
@@ -107,39 +96,20 @@ class EngineRoute:
         """Number of jobs that it takes without making others wait."""
         return max(0, self.engine.capacity - self.jobs)
 
-    def pace(self, now: float) -> float | None:
-        """Return the seconds for a unit of work if no other job runs; None if unknown."""
-        return self._pace if now - self._paced_at < STALE_S else None
+    @property
+    def load(self) -> float:
+        """Jobs of each slot, and one more of them all, divided by the weight.
 
-    def expected(self, pace: float) -> float:
-        """Return the expected seconds for a unit of work in a further job, by the weight."""
-        # With all slots taken, a job takes about twice as long as alone. The exact factor does not
-        # matter, since it is the same for all engines: it spreads jobs over engines of one pace.
-        return pace * (1 + self.jobs / max(1, self.engine.capacity)) / self.weight
-
-    def measure(self, seconds: float, units: int, jobs: int, now: float) -> None:
-        """Note how long a job took.
-
-        :param units: its `work`
-        :param jobs: other jobs that the engine had when it began
+        An engine that is faster than another one ends its jobs sooner, and so is given more.
         """
-        pace = seconds / units / (1 + jobs / max(1, self.engine.capacity))
-        known = self.pace(now)
-        self._pace = pace if known is None else known + QUICK * (pace - known)
-        self._paced_at = now
+        return (1 + self.jobs / max(1, self.engine.capacity)) / self.weight
 
 
 class RoutedEngine(PushEngine):
-    """An `Engine` around the engines of ``routes``.
+    """An `Engine` around the engines of ``routes``."""
 
-    :param clock: returns the time in seconds; tests replace it
-    """
-
-    def __init__(
-        self, routes: Sequence[EngineRoute], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, routes: Sequence[EngineRoute]) -> None:
         self.routes = tuple(routes)
-        self.clock = clock
         self.changed: Callable[[], None] = lambda: None
         """Called when the capacity or `substitute` has changed."""
         self._working = self.name
@@ -284,18 +254,10 @@ class RoutedEngine(PushEngine):
         ]
         if len(able) < 2:
             return able[0] if able else None
-        now = self.clock()
-        paces = {route: route.pace(now) for route in able}
-        # An engine of unknown pace is taken to be as fast as the fastest, so that it is tried.
-        best = min((pace for pace in paces.values() if pace), default=1.0)
         able = [route for route in able if route.free] or able
         home = max(able, key=lambda route: _affinity(job, route.name)) if job.room else None
 
-        def expected(route: EngineRoute) -> float:
-            away = 1.0 if home in (None, route) else AWAY
-            return route.expected(paces[route] or best) * away
-
-        return min(able, key=expected)
+        return min(able, key=lambda route: route.load * (1.0 if home in (None, route) else AWAY))
 
     def take_over(self, sink: FallbackSink, fault: EngineFault) -> bool:
         """Repeat a job at which an engine failed on another one; return False if there is none."""
@@ -321,25 +283,16 @@ class RoutedEngine(PushEngine):
 class RoutedSink(FallbackSink):
     """A job that one of several engines has, or another one after that failed at it."""
 
-    __slots__ = ("began", "others", "route")
+    __slots__ = ("route",)
 
     engine: RoutedEngine
 
     def give(self, route: EngineRoute) -> None:
         self.route = route
-        self.others = route.jobs
-        self.began = self.engine.clock()
         route.jobs += 1
         job = adapted(self.job, route.engine.profile)
         assert job is not None, "the engine was chosen for its languages"
         route.engine.submit(job, self)
-
-    def end(self, fault: EngineFault | None) -> None:
-        if self.live:
-            now = self.engine.clock()
-            if fault is None:
-                self.route.measure(now - self.began, work(self.job), self.others, now)
-        super().end(fault)
 
     def finish(self, fault: EngineFault | None) -> None:
         if self.live:

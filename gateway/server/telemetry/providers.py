@@ -1,6 +1,6 @@
 """The provider of OpenTelemetry's traces: its exporter, its resource, and its end.
 
-Owns: which exporter a name means, and the attributes of this process. Must not know: spans. The
+Owns: the attributes of this process, and how long the end may take. Must not know: spans. The
 process-wide provider is left alone, because vLLM or an embedder may have set it.
 """
 
@@ -10,9 +10,8 @@ import asyncio
 import logging
 import threading
 import uuid
-from importlib.metadata import entry_points
-from typing import Any
 
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import (
     SERVICE_INSTANCE_ID,
     SERVICE_NAME,
@@ -36,17 +35,12 @@ SERVICE = "caption-gateway"
 
 
 class Telemetry:
-    """The running export of one gateway's traces.
+    """The running export of one gateway's traces."""
 
-    :param exporter: name under which a package registers it
-
-    Raises `ValueError` with a sentence if no package does.
-    """
-
-    def __init__(self, exporter: str, hub: Hub) -> None:
+    def __init__(self, hub: Hub) -> None:
         # Sampler, batches and limits come from the standard variables.
         self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(_exporter(exporter)))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self.tracer = UtteranceTracer(self._provider.get_tracer("gateway", __version__), hub)
 
     async def aclose(self) -> None:
@@ -77,15 +71,3 @@ def _resource() -> Resource:
     )
     # `create` reads the environment too, but would let the attributes that it is given win.
     return Resource.create().merge(own).merge(OTELResourceDetector().detect())
-
-
-def _exporter(name: str) -> Any:
-    """Return the exporter that a package registers under ``name``. Raises `ValueError`."""
-    points = entry_points(group="opentelemetry_traces_exporter")
-    found = [point for point in points if point.name == name]
-    if not found:
-        raise ValueError(
-            f"no installed package has the traces exporter {name!r}. For gRPC it is"
-            " opentelemetry-exporter-otlp-proto-grpc."
-        )
-    return found[0].load()()

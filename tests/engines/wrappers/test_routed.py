@@ -11,17 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caption_gateway.testing.subject import RecordingSink
-from gateway.core.scheduling.scheduler import work
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers import routed as module
 from gateway.engines.wrappers.fallback import FallbackEngine
-from gateway.engines.wrappers.routed import STALE_S, EngineRoute, Pairs, RoutedEngine
+from gateway.engines.wrappers.routed import EngineRoute, Pairs, RoutedEngine
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Job
 from tests.engines.reading import chunks, job, read, started
-from tests.engines.workshop import Loading, Time, settle
+from tests.engines.workshop import Loading, settle
 from tests.support.live import running
 from tests.support.talk import talk
 from tests.support.typed import current
@@ -53,7 +52,7 @@ def submit(engine: RoutedEngine, count: int, **fields: Any) -> list[RecordingSin
 # --- the choice --------------------------------------------------------------------------------
 
 
-async def test_engines_of_one_pace_get_jobs_in_turn() -> None:
+async def test_engines_of_one_size_get_jobs_in_turn() -> None:
     one, other, engine = two(held=True)
     async with started(engine):
         submit(engine, 6)
@@ -131,39 +130,6 @@ async def test_a_weight_is_a_share_of_the_jobs() -> None:
         assert one.unfinished < 30 < 70 < other.unfinished
 
 
-async def test_the_faster_engine_gets_more_jobs() -> None:
-    time = Time()
-    slow, fast = Named(held=True, capacity=10), Named("fast", held=True, capacity=10)
-    engine = RoutedEngine([EngineRoute("slow", slow), EngineRoute("fast", fast)], clock=time.clock)
-    async with started(engine):
-        both = submit(engine, 2)
-        assert (slow.unfinished, fast.unfinished) == (1, 1)
-        time.now = 1.0
-        fast.release()
-        await both[1].over.wait()
-        time.now = 1.6
-        slow.release()
-        await both[0].over.wait()
-        slow.hold()
-        fast.hold()
-        submit(engine, 8)
-        assert (slow.unfinished, fast.unfinished) == (1, 7)
-
-
-async def test_an_engine_that_was_slow_for_a_moment_is_tried_again() -> None:
-    time = Time()
-    one, other = Named(held=True), Named("other", held=True)
-    routes = [EngineRoute("one", one), EngineRoute("other", other)]
-    engine = RoutedEngine(routes, clock=time.clock)
-    async with started(engine):
-        routes[0].measure(100.0, 1, 0, time.now)
-        routes[1].measure(1.0, 1, 0, time.now)
-        assert engine.choose(job()) is routes[1]
-        time.now = STALE_S
-        routes[1].measure(1.0, 1, 0, time.now)
-        assert engine.choose(job()) is routes[0]
-
-
 async def test_a_full_engine_gets_a_job_only_if_all_are_full() -> None:
     small, large = Named(held=True, capacity=1), Named("large", held=True, capacity=3)
     routes = [EngineRoute("small", small, weight=100.0), EngineRoute("large", large)]
@@ -184,7 +150,6 @@ states = st.lists(
         st.integers(1, 8),  # capacity
         st.integers(0, 12),  # jobs
         st.floats(0.01, 100.0),  # weight
-        st.none() | st.floats(0.001, 10.0),  # pace
     ),
     min_size=1,
     max_size=6,
@@ -192,60 +157,32 @@ states = st.lists(
 
 
 @given(states)
-def test_the_chosen_engine_is_ready_and_none_other_with_a_slot_would_be_sooner(
-    given: list[tuple[bool, bool, int, int, float, float | None]],
+def test_the_chosen_engine_is_ready_and_none_other_with_a_slot_has_less_load(
+    given: list[tuple[bool, bool, int, int, float]],
 ) -> None:
-    """The property, written out from the definition: no other able engine is expected sooner."""
-    now = 5.0
+    """The property, written out from the definition: no other able engine has less load."""
     routes = []
-    for n, (ready, able, capacity, jobs, weight, pace) in enumerate(given):
+    for n, (ready, able, capacity, jobs, weight) in enumerate(given):
         engine = Named(languages=("en", "de" if able else "fr"), capacity=capacity)
         engine._health = Health.READY if ready else Health.DEAD
         route = EngineRoute(f"{n}", engine, weight=weight)
         route.jobs = jobs
-        if pace is not None:
-            route.measure(pace, 1, 0, now)
         routes.append(route)
-    chosen = RoutedEngine(routes, clock=lambda: now).choose(job())
+    chosen = RoutedEngine(routes).choose(job())
     able_routes = [
         (route, row) for route, row in zip(routes, given, strict=True) if row[0] and row[1]
     ]
     if not able_routes:
         assert chosen is None
         return
-    known = [row[5] for _, row in able_routes if row[5] is not None]
 
-    def seconds(row: tuple[bool, bool, int, int, float, float | None]) -> float:
-        _, _, capacity, jobs, weight, pace = row
-        return (pace or min(known, default=1.0)) * (1 + jobs / capacity) / weight
+    def load(row: tuple[bool, bool, int, int, float]) -> float:
+        _, _, capacity, jobs, weight = row
+        return (1 + jobs / capacity) / weight
 
     free = [(route, row) for route, row in able_routes if row[3] < row[2]] or able_routes
-    best = min(seconds(row) for _, row in free)
-    assert chosen in [route for route, row in free if seconds(row) <= best * 1.000001]
-
-
-def test_a_pace_counts_the_jobs_beside_it_and_moves_slowly() -> None:
-    route = EngineRoute("one", Named(capacity=4))
-    assert route.pace(0.0) is None
-    route.measure(2.0, 10, 4, now=0.0)
-    assert route.pace(0.0) == pytest.approx(0.1)
-    route.measure(2.0, 10, 0, now=1.0)
-    assert route.pace(1.0) == pytest.approx(0.12)
-    assert route.pace(1.0 + STALE_S) is None
-
-
-async def test_only_translated_jobs_are_measured() -> None:
-    time = Time()
-    one = Named(fault=failing(JobFault("No.", ErrorCode.REJECTED)))
-    route = EngineRoute("one", one)
-    engine = RoutedEngine([route], clock=time.clock)
-    async with started(engine):
-        with pytest.raises(JobFault):
-            await read(engine, job())
-        assert route.pace(time.now) is None and route.jobs == 0
-        await read(engine, job("2"))
-        assert route.pace(time.now) is not None
-        assert work(job()) > 0
+    best = min(load(row) for _, row in free)
+    assert chosen in [route for route, row in free if load(row) <= best * 1.000001]
 
 
 def test_the_answers_of_a_route_are_kept_for_a_bounded_number_of_pairs(

@@ -41,18 +41,6 @@ def test_a_missing_extra_is_a_warning_that_says_what_to_install(
     assert "pip install 'caption-gateway[otel]'" in caplog.text
 
 
-def test_an_exporter_that_no_package_has_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    environ = {"OTEL_TRACES_EXPORTER": "pigeon"}
-    assert start(hub(), environ) is None
-    assert "no installed package has the traces exporter 'pigeon'" in caplog.text
-
-
-def test_a_wrong_protocol_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    environ = ENDPOINT | {"OTEL_EXPORTER_OTLP_PROTOCOL": "smoke"}
-    assert start(hub(), environ) is None
-    assert "OTEL_EXPORTER_OTLP_PROTOCOL cannot be 'smoke'" in caplog.text
-
-
 async def test_a_collector_that_does_not_answer_does_not_hold_up_the_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
