@@ -29,7 +29,7 @@ Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 class Client:
     """A socket, its messages, and how it ended."""
 
-    def __init__(self, url: str, slow: int = 0, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
         self.heard: list[bytes] = []
         self.gone: list[tuple[int, str]] = []
         self.socket = Socket(
@@ -39,7 +39,6 @@ class Client:
             "key",
             self.heard.append,
             lambda code, reason: self.gone.append((code, reason)),
-            slow,
         )
 
 
@@ -59,12 +58,10 @@ async def library(handler: Handler, context: ssl.SSLContext | None = None) -> As
 
 
 @asynccontextmanager
-async def connected(handler: Handler, slow: int = 0) -> AsyncIterator[Client]:
-    """Return a client of such a server; a slow one reads slowly from the start."""
+async def connected(handler: Handler) -> AsyncIterator[Client]:
+    """Return a client of such a server."""
     async with library(handler) as url:
-        client = Client(url, slow)
-        if slow:
-            client.socket.read_slowly()
+        client = Client(url)
         await client.socket.connect()
         yield client
         client.socket.close()
@@ -158,29 +155,6 @@ async def test_a_socket_is_full_if_the_server_does_not_read() -> None:
         client.socket._transport.disconnect(graceful=False)
 
 
-async def test_a_slow_reader_keeps_its_rate_until_it_may_read_fast() -> None:
-    async def serve(server: ServerConnection) -> None:
-        for _ in range(100):
-            await server.send(b"a" * 10_000)
-        await server.wait_closed()
-
-    async with connected(serve, slow=10) as client:
-        await until(lambda: client.socket._again is not None)
-        assert len(client.heard) < 100
-        client.socket.read_fast()
-        await until(lambda: len(client.heard) == 100)
-
-
-async def test_a_slow_reader_reads_on_when_its_time_has_come() -> None:
-    async def serve(server: ServerConnection) -> None:
-        for _ in range(20):
-            await server.send(b"a" * 5_000)
-        await server.wait_closed()
-
-    async with connected(serve, slow=200_000) as client:
-        await until(lambda: len(client.heard) == 20)
-
-
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -211,10 +185,9 @@ async def test_a_frame_that_no_server_sends_ends_the_socket() -> None:
         assert client.gone[0][0] == 1006
 
 
-@pytest.mark.parametrize("slow", [0, 10])
-async def test_a_port_without_a_listener_is_an_os_error(slow: int) -> None:
+async def test_a_port_without_a_listener_is_an_os_error() -> None:
     with pytest.raises(OSError, match="refused|Connect call failed"):
-        await Client("ws://127.0.0.1:1/", slow).socket.connect()
+        await Client("ws://127.0.0.1:1/").socket.connect()
 
 
 async def test_a_secure_address_is_connected_by_tls(tmp_path: Path) -> None:
@@ -255,8 +228,7 @@ async def test_a_secure_address_is_connected_by_tls(tmp_path: Path) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             await Client(url, context=ours).socket.connect()
         ours.load_verify_locations(file)
-        for slow in (0, 1_000_000):
-            client = Client(url, slow, ours)
-            await client.socket.connect()
-            await until(lambda: client.heard == [b"hello"])  # noqa: B023
-            client.socket.close()
+        client = Client(url, ours)
+        await client.socket.connect()
+        await until(lambda: client.heard == [b"hello"])
+        client.socket.close()

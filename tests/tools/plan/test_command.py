@@ -12,7 +12,6 @@ from caption_tools.plan.command import text_of
 from tests.support.command import fails, run
 from tests.tools.plan.model.examples import planned
 from tests.tools.plan.model.test_figures import core_report, loaded
-from tests.tools.tune.model.test_steps import figures, found, tried
 
 pytestmark = pytest.mark.usefixtures("bare")
 
@@ -48,14 +47,6 @@ def test_figures_of_an_engine_and_a_core_come_from_reports(
     assert "/ 16 slots" in printed
     assert "50 us x" in printed
     assert "Figures: the reports given" in printed
-
-
-def test_figures_of_an_engine_come_from_a_search(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    search = found(tried(steps={8: figures(tokens=700.0, running=8, made=35.0)}))
-    assert run("plan", "--engine", written(tmp_path, "tune.json", search), "--whole") == 0
-    assert "engines" in capsys.readouterr().out
 
 
 def test_each_of_several_engines_has_its_rows_for_its_languages(tmp_path: Path) -> None:

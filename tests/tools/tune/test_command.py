@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import socket
-import threading
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
 
-from caption_tools.scrape import Scraper
-from caption_tools.tune import command, sweep
+from caption_tools.tune import sweep
 from caption_tools.tune.model.steps import Figures
-from gateway.auth.api_keys import Keyring
 from gateway.cli.main import main
-from gateway.client import connect
 from gateway.engines.registry import EMBEDDED
 from gateway.errors import EngineFault
-from gateway.limits import Limits
-from gateway.server.access.authenticator import Authenticator
 from gateway.settings import loading
-from gateway.settings.catalogue import Settings
 from tests.support import command as command_line
-from tests.support.live import Live, in_thread
 from tests.tools.tune.model.test_steps import figures
 
 SCRIPTED = ["--engine", "scripted", "--scripted-pace", "0.01"]
@@ -138,68 +126,36 @@ def tables(tmp_path: Path) -> list[object]:
     """Return the flags of a configuration with several engines, and of a short search."""
     path = tmp_path / "gateway.toml"
     path.write_text(TABLES, "utf-8")
-    return ["--config", path, "--describe", f"{MEETING}, 2 languages", *QUICK[:4]]
-
-
-@pytest.mark.usefixtures("made_up")
-def test_several_engines_are_tuned_one_after_the_other_with_their_part_of_the_load(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, tables: list[object]
-) -> None:
-    names = {name: tmp_path / f"out.{name}" for name in ("json", "toml")}
-    flags = [flag for name, path in names.items() for flag in (f"--{name}", path)]
-    assert tune(*tables, "--to", "de,ja", *flags) == 0
-    out, err = capsys.readouterr()
-    assert "# german: scripted, into de" in err and "# 日本語: scripted, into ja" in err
-    assert [one["engine"] for one in json.loads(names["json"].read_bytes())] == [
-        "german (scripted)",
-        "日本語 (scripted)",
-    ]
-    found = tomllib.loads(names["toml"].read_text("utf-8"))["engine"]
-    assert [one["name"] for one in found] == ["german", "日本語"]
-    assert all(one["max_num_seqs"] in (2, 4) for one in found)
-    assert '[[engine]]\nname = "german"\nmax_num_seqs = ' in out
+    return ["--config", path, "--describe", MEETING, *QUICK[:4]]
 
 
 @pytest.mark.usefixtures("made_up")
 def test_one_of_several_engines_is_tuned_by_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, tables: list[object]
 ) -> None:
-    path = tmp_path / "out.json"
-    more = ("--describe", MEETING, "--table", "日本語", "--json", path)
-    assert tune(*tables, *more) == 0
-    assert json.loads(path.read_bytes())["engine"] == "日本語 (scripted)"
-    assert "german" not in capsys.readouterr().err
-    assert (
-        "There is no engine 'french'. The configuration has: german, 日本語."
-        in fails(capsys, *tables, "--table", "french")[1]
-    )
-
-
-@pytest.mark.usefixtures("made_up")
-def test_an_engine_without_a_pair_of_the_load_is_left_out(
-    capsys: pytest.CaptureFixture[str], tables: list[object]
-) -> None:
-    assert tune(*tables, "--describe", MEETING, "--to", "de") == 0
+    names = {name: tmp_path / f"out.{name}" for name in ("json", "toml")}
+    flags = [flag for name, path in names.items() for flag in (f"--{name}", path)]
+    assert tune(*tables, "--table", "日本語", *flags) == 0
     out, err = capsys.readouterr()
-    assert "日本語 is not tuned: it has no pair of this load" in err
-    assert out.count("[[engine]]") == 1
+    assert "into ja" in err
+    assert json.loads(names["json"].read_bytes())["engine"] == "日本語 (scripted)"
+    (found,) = tomllib.loads(names["toml"].read_text("utf-8"))["engine"]
+    assert found["name"] == "日本語" and found["max_num_seqs"] in (2, 4)
+    assert '[[engine]]\nname = "日本語"\nmax_num_seqs = ' in out
 
 
-def test_an_engine_that_fails_does_not_keep_the_others_from_being_tuned(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tables: list[object]
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ((), "Name one of the engines with --table: german, 日本語."),
+        (("--table", "french"), "Name one of the engines with --table: german, 日本語."),
+        (("--table", "日本語", "--to", "de"), "de"),
+    ],
+)
+def test_an_engine_that_cannot_be_meant_is_refused(
+    capsys: pytest.CaptureFixture[str], tables: list[object], flags: tuple[str, ...], says: str
 ) -> None:
-    async def measure(engine: object, settings: Settings, *_: object) -> Figures:
-        if settings.max_num_seqs == 8:
-            return figures(running=16)
-        raise EngineFault("The model is gone.")
-
-    defaults = sweep.Sweep.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "measure", measure)
-    assert tune(*tables, "--to", "de,ja") == 1
-    out, err = capsys.readouterr()
-    assert "The search ends early: The model is gone." in err
-    assert 'name = "日本語"' in out
+    assert says in fails(capsys, *tables, *flags)[1]
 
 
 # --- where loads come from -----------------------------------------------------------------------
@@ -255,127 +211,6 @@ def test_a_meeting_in_columns_is_replayed(
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_running_gateway_is_watched_and_its_history_kept(
-    capsys: pytest.CaptureFixture[str], live: Live, tmp_path: Path
-) -> None:
-    """Use the requests during the watch as load."""
-    stop = threading.Event()
-    kept = tmp_path / "history.txt"
-
-    async def speak() -> None:
-        draw = Random(0)
-        async with connect(live.ws, to=("de", "fr")) as client:
-            while not stop.is_set():
-                await client.say("well " * draw.randint(1, 12))
-                await asyncio.sleep(0.02)
-
-    thread = threading.Thread(target=lambda: asyncio.run(speak()))
-    thread.start()
-    try:
-        status = tune("--watch", 0.5, "--url", live.ws, "--keep", kept, *QUICK)
-    finally:
-        stop.set()
-        thread.join()
-    assert status == 0
-    out, err = capsys.readouterr()
-    assert "a history of" in out
-    assert "into de, fr" in err
-    assert kept.read_text("utf-8").count("# at ") == 2
-    assert tune("--metrics", kept, *QUICK) == 0
-    assert "a history of" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("made_up")
-def test_a_history_of_few_utterances_is_said_to_be_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    lengths = "gateway_utterance_characters_bucket"
-    kept = tmp_path / "history.txt"
-    kept.write_text(
-        f'# at 0\ngateway_utterances_total 0\n{lengths}{{le="10"}} 0\n{lengths}{{le="320"}} 0\n'
-        f'# at 2\ngateway_utterances_total 9\n{lengths}{{le="10"}} 4\n{lengths}{{le="320"}} 9\n'
-        'gateway_captions_total{by="mt",outcome="final"} 9\n'
-    )
-    assert tune("--metrics", kept, "--force-uniform", *QUICK, "--seconds", "2") == 0
-    assert "known from 9 different texts only" in capsys.readouterr().err
-
-
-def test_watching_can_be_ended_early(
-    live: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fetch, calls = Scraper.fetch, iter(range(100))
-
-    async def interrupted(self: Scraper) -> str:
-        if next(calls):
-            raise KeyboardInterrupt
-        return await fetch(self)
-
-    monkeypatch.setattr(Scraper, "fetch", interrupted)
-    monkeypatch.setattr(command, "EVERY_S", 0.0)
-    text = command._watched(live.http, 60.0)
-    assert text.count("# at ") == 1
-    assert capsys.readouterr().err.endswith("# Ended early.\n")
-
-
-def test_a_gateway_that_cannot_be_watched_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tune("--watch", 1, "--url", "http://127.0.0.1:9", *QUICK) == 1
-    err = capsys.readouterr().err
-    assert "gateway: http://127.0.0.1:9: /metrics could not be read: " in err
-
-
-@contextlib.contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """Run a server that is no gateway."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            with listener.accept()[0] as peer:
-                peer.recv(65_536)
-                peer.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        (b"220 mail.example\r\n", "/metrics could not be read: "),
-        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is not a gateway"),
-    ],
-)
-def test_a_server_that_is_not_a_gateway_is_reported_at_once(
-    capsys: pytest.CaptureFixture[str], answer: bytes, why: str
-) -> None:
-    with answering(answer) as url:
-        assert tune("--watch", 600, "--url", url, *QUICK) == 1
-    assert why in capsys.readouterr().err
-
-
-def test_watching_goes_on_after_a_restart_of_the_gateway(
-    live: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fetch, calls = Scraper.fetch, iter(range(100))
-
-    async def broken(self: Scraper) -> str:
-        match next(calls):
-            case 1 | 2:
-                raise OSError("It is gone.")
-            case 4:
-                raise KeyboardInterrupt
-        return await fetch(self)
-
-    monkeypatch.setattr(Scraper, "fetch", broken)
-    monkeypatch.setattr(command, "EVERY_S", 0.0)
-    text = command._watched(live.http, 600.0)
-    assert text.count("# at ") == 2
-    said = capsys.readouterr().err.splitlines()
-    assert said[1:] == ["# It is gone. Trying again.", "# Ended early."]
-
-
-@pytest.mark.usefixtures("made_up")
 def test_results_before_an_engine_failed_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,20 +225,6 @@ def test_results_before_an_engine_failed_are_printed(
     out, err = capsys.readouterr()
     assert "max_num_seqs = " in out
     assert "# The search ends early: no memory" in err
-
-
-def test_a_gateway_that_requires_a_key_gets_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ring = tmp_path / "keys.toml"
-    assert main(["key", "ops", "--keys", str(ring), "--role", "moderate"]) == 0
-    token = capsys.readouterr().out.strip()
-    authenticator = Authenticator(Limits(), keyring=Keyring.read(ring.read_text("utf-8")))
-    with in_thread(authenticator=authenticator) as live:
-        assert tune("--watch", 1, "--url", live.http, *QUICK) == 1
-        assert "GATEWAY_KEY" in capsys.readouterr().err
-        monkeypatch.setenv("GATEWAY_KEY", token)
-        assert "gateway_ready 1.0" in command._watched(live.http, 0.01)
 
 
 @pytest.mark.usefixtures("made_up")
@@ -436,15 +257,15 @@ def test_other_languages_are_spoken_too(
     ("argv", "status", "why"),
     [
         ([], 2, "Name one load:"),
-        (["--describe", "1 a second", "--watch", "5"], 2, "Name one load:"),
+        (["--describe", "1 a second", "--replay", "x"], 2, "Name one load:"),
         (["--describe", "16 horses"], 1, "'16 horses' is not understood"),
         (["--describe", MEETING, "--from", "xx-klingon"], 1, "not"),
         (["--describe", MEETING, "--from", "it"], 1, "no built-in text in it"),
         (["--describe", MEETING + ", 99 languages"], 1, "This load has 99 languages"),
         (["--describe", MEETING, "--to", "sv"], 1, "sv"),
-        (["--metrics", "/nowhere/history.txt"], 1, "history.txt"),
+        (["--describe", MEETING, "--table", "x"], 2, "leave out --table"),
+        (["--replay", "/nowhere/meeting.jsonl"], 1, "meeting.jsonl"),
         (["--describe", MEETING, "--toml", "/"], 1, "/ is a directory"),
-        (["--watch", "1", "--url", "ftp://127.0.0.1:9"], 1, "is not the address of a gateway"),
         (["--describe", MEETING, "--seconds", "1"], 2, "it must be 2 or more"),
         (["--describe", MEETING, "--json", "/nowhere/x.json"], 1, "There is no directory"),
         (["--describe", MEETING, "--try", "batch=1"], 2, "not tuned by batch, but by max_num_seqs"),
@@ -452,7 +273,6 @@ def test_other_languages_are_spoken_too(
         (["--describe", MEETING, "--try", "=3"], 2, "e.g. max_num_seqs=8,16,32"),
         (["--describe", MEETING, "--try", "max_num_seqs=0"], 2, "1 or more"),
         (["--describe", MEETING, "--try", "max_num_seqs=x"], 2, "'x' is not a whole number"),
-        (["--watch", "1", "--url", "http://127.0.0.1:port"], 1, "is not the address of a gateway"),
     ],
 )  # fmt: skip
 def test_an_impossible_search_is_refused_with_a_sentence(
@@ -461,13 +281,3 @@ def test_an_impossible_search_is_refused_with_a_sentence(
     found, err = fails(capsys, *argv, *SCRIPTED)
     assert found == status
     assert why in err
-
-
-def test_files_that_are_not_text_are_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "history.txt"
-    path.write_bytes(b"\xff\xfe\x00")
-    assert "is not UTF-8" in fails(capsys, "--metrics", path, *QUICK)[1]
-    monkeypatch.setattr(command, "BYTES", 2)
-    assert "is larger than 2 bytes" in fails(capsys, "--metrics", path, *QUICK)[1]

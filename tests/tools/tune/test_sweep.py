@@ -12,12 +12,12 @@ import pytest
 from caption_tools.speech.text import lines
 from caption_tools.tune.model.load import Load, described
 from caption_tools.tune.model.steps import Figures
-from caption_tools.tune.sweep import HELD, LimitedEngine, Sweep, measure, searches, tunable
+from caption_tools.tune.sweep import HELD, LimitedEngine, Sweep, measure, searched, tunable
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from gateway.job import Job
-from gateway.settings.catalogue import EngineTable, Settings, SettingsError
+from gateway.settings.catalogue import Settings, SettingsError
 from tests.tools.tune.model.test_steps import figures
 
 SCRIPTED = Settings(engine="scripted", scripted_pace=0.0)
@@ -178,22 +178,11 @@ def test_each_engine_is_tuned_by_its_own_settings() -> None:
 
 def test_only_the_given_settings_and_values_are_tried() -> None:
     given = {"max_num_batched_tokens": (4096, 1024)}
-    table = EngineTable(settings=Settings(engine="vllm"))
-    assert searches([table], given) == [(table, {"max_num_batched_tokens": (1024, 4096)})]
+    vllm = Settings(engine="vllm")
+    assert searched(vllm, given) == {"max_num_batched_tokens": (1024, 4096)}
+    assert searched(vllm, {}) == tunable(vllm)
     with pytest.raises(SettingsError, match="ctranslate2 engine is not tuned by max_num_seqs, but"):
-        searches([EngineTable(settings=Settings())], {"max_num_seqs": (1,)})
-
-
-def test_each_of_several_engines_is_tuned_by_the_given_settings_that_it_has() -> None:
-    one, two = EngineTable(settings=SCRIPTED), EngineTable(settings=Settings())
-    assert [list(own) for _, own in searches((one, two), {})] == [
-        ["max_num_seqs"],
-        ["batch", "inter_threads"],
-    ]
-    assert searches((one, two), {"batch": (4, 2)}) == [(two, {"batch": (2, 4)})]
-    assert searches((two,), {"batch": (4, 2)}) == [(two, {"batch": (2, 4)})]
-    with pytest.raises(SettingsError, match="No engine is tuned by bathc.*max_num_seqs"):
-        searches((one, two), {"bathc": (1,)})
+        searched(Settings(), {"max_num_seqs": (1,)})
 
 
 # --- one step, for real --------------------------------------------------------------------------

@@ -41,10 +41,6 @@ stopped.
 """
 POLL_S = 0.05  # seconds between two checks whether all captions have ended
 QUIET_S = 0.3  # seconds without a frame after which nothing more is expected
-CATCH_UP_S = 1.5
-"""Seconds at the end in which slow readers read what waits for them, among it the reason why they
-were closed.
-"""
 
 
 class ProgressSample(NamedTuple):
@@ -58,12 +54,12 @@ class ProgressSample(NamedTuple):
 class UserConnection:
     """A virtual user and its socket."""
 
-    def __init__(self, client: ClientProcess, user: VirtualUser, tally: LoadTally) -> None:
-        self.member = UserSession(client.plan, user, tally)
+    def __init__(self, client: ClientProcess, user: VirtualUser) -> None:
+        self.member = UserSession(client.plan, user, client.tally)
         self.welcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.welcome.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._client = client
-        self._tally = tally
+        self._tally = client.tally
         made = client.plan
         query: dict[str, str | None] = {
             "room": user.room,
@@ -79,7 +75,6 @@ class UserConnection:
             client.key,
             self._on_first,
             self._on_closed,
-            made.slow_bytes if user.slow else 0,
         )
 
     async def join(self) -> None:
@@ -88,7 +83,6 @@ class UserConnection:
             async with asyncio.timeout(ANSWER_S):
                 await self.socket.connect()
                 await self.welcome
-            self.socket.read_slowly()
         except TimeoutError:
             raise TimeoutError(f"The gateway did not answer within {ANSWER_S:g} s.") from None
         self._tally.counts["sockets"] += 1
@@ -147,14 +141,11 @@ class ClientProcess:
     ) -> None:
         self.plan = plan
         self.key = key
-        self.tally, self._slow = LoadTally.of(plan), LoadTally.of(plan)
+        self.tally = LoadTally.of(plan)
         self.tls = tls(plan.url)
         self._tell = tell
         self._lines = lines
-        self._connections = [
-            UserConnection(self, user, self._slow if user.slow else self.tally)
-            for user in assigned(plan, number)
-        ]
+        self._connections = [UserConnection(self, user) for user in assigned(plan, number)]
         self._zero = time.monotonic()
         self._sends: Iterator[tuple[Send, UserConnection]] = iter(())
         """All that is to be said, ordered by due time."""
@@ -206,11 +197,6 @@ class ClientProcess:
             if connection.socket.open:
                 self.tally.counts["unended"] += connection.member.open
             connection.socket.close()
-        slow = self._slow.settle().counts.items()
-        self.tally.slow.update({name: count for name, count in slow if count})
-        for code, count in self._slow.closes.items():
-            self.tally.slow[f"closed {code}"] = count
-        self.tally.counts["sockets"] += self._slow.counts["sockets"]
         self.tally.whole = not cut and not self.tally.counts["unsent"]
         return self.tally.settle()
 
@@ -248,22 +234,16 @@ class ClientProcess:
     # --- looking --------------------------------------------------------------------------------
 
     async def _drain(self, stop: asyncio.Event) -> None:
-        """Wait until all captions have ended, and let slow readers catch up.
+        """Wait until all captions have ended.
 
         A reader far behind may not know yet what was said, so frames must have stopped too.
         """
         until = time.monotonic() + self.plan.drain
-        fast = [user for user in self._connections if not user.member.user.slow]
-        slow = [user for user in self._connections if user.member.user.slow]
-        for user in slow:
-            user.socket.read_fast()
-        if slow:
-            await _wait(stop, min(CATCH_UP_S, self.plan.drain))
         counts, read, since = self.tally.counts, -1, time.monotonic()
         while not stop.is_set() and (now := time.monotonic()) < until:
             if counts["frames"] != read:
                 read, since = counts["frames"], now
-            waits = any(user.member.waits for user in fast if user.socket.open)
+            waits = any(user.member.waits for user in self._connections if user.socket.open)
             if not waits and now - since >= QUIET_S:
                 return
             await _wait(stop, POLL_S)

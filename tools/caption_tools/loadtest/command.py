@@ -51,8 +51,6 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     flag("rooms", count, default.rooms, "rooms")
     flag("speakers", count, default.speakers, "speakers in each room")
     flag("readers", number, default.readers, "readers in each room, besides its speakers")
-    flag("slow", number, default.slow, "slow readers among the readers of each room")
-    flag("slow-bytes", count, default.slow_bytes, "bytes a second that slow readers read")
     flag("rate", positive, default.rate, "utterances a second of all speakers together")
     arrivals = "random or evenly spaced utterances; default: poisson"
     add("--arrivals", choices=get_args(Arrivals), default="poisson", help=arrivals)

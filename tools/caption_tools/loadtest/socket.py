@@ -1,6 +1,6 @@
 """A WebSocket client with little overhead, on picows: no task and no queue for a socket.
 
-Owns: slow reading, joining fragments, the close code. Must not know: what messages mean, when
+Owns: joining fragments, the close code. Must not know: what messages mean, when
 anything is sent.
 
 picows parses and masks frames in C. A client in Python would do more work for each frame than the
@@ -10,7 +10,6 @@ gateway does to make it, and the client would be measured instead.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 
@@ -20,20 +19,14 @@ from picows import (
     WSFrame,
     WSListener,
     WSMsgType,
-    WSParsedURL,
     WSTransport,
     ws_connect,
 )
 
 MOST = 16_777_216  # largest message in bytes. No message of a gateway is near it
-RECEIVE = 8_192
-"""SO_RCVBUF of a slow reader, in bytes. Data in a larger kernel buffer would not wait in the
-gateway.
-"""
 UNSENT = 1_048_576
 """Bytes that may wait to be sent. Beyond that the gateway does not read, and nothing more is sent.
 """
-TICK_S = 0.25  # seconds between two reads of a slow reader
 LOST = 1006  # close code if no close frame came (RFC 6455, section 7.1.5)
 
 
@@ -48,7 +41,6 @@ class Socket(WSListener):
     :param heard: called with the payload of each message
     :param gone: called once with close code and reason when the open socket has ended, unless
         `close` was called before
-    :param slow: bytes to read a second after `read_slowly`; 0: no limit
     """
 
     def __init__(
@@ -59,7 +51,6 @@ class Socket(WSListener):
         bearer: str | None,
         heard: Callable[[bytes], None],
         gone: Callable[[int, str], None],
-        slow: int = 0,
     ) -> None:
         self.open = False
         self.heard = heard
@@ -73,10 +64,6 @@ class Socket(WSListener):
         self._begun = b""
         self._ended = (LOST, "")
         self._closing = False
-        self._pace = slow
-        self._slow = 0
-        self._credit = 0.0
-        self._again: asyncio.TimerHandle | None = None
         self._transport: WSTransport
 
     async def connect(self) -> None:
@@ -90,8 +77,6 @@ class Socket(WSListener):
                 extra_headers=self._headers,
                 max_redirects=0,
                 max_frame_size=MOST,
-                # A slow reader needs its small buffer before it connects: TCP fixes the window.
-                socket_factory=_narrow if self._pace else None,
                 use_aiofastnet=False,
             )
         except WSError as exc:
@@ -112,22 +97,9 @@ class Socket(WSListener):
         """Send one message at once."""
         self._transport.send(self._kind, payload)
 
-    def read_slowly(self) -> None:
-        """Read slowly from now on, if the socket was made with ``slow``."""
-        self._slow = self._pace
-
-    def read_fast(self) -> None:
-        """Read without a limit from now on."""
-        self._slow = 0
-        if self._again is not None:
-            self._again.cancel()
-            self._resume()
-
     def close(self) -> None:
         """Send a close frame and close, without waiting for the answer."""
         self._closing = True
-        if self._again is not None:
-            self._again.cancel()
         if self.open:
             self.open = False
             self._transport.send_close(WSCloseCode.OK)
@@ -143,9 +115,6 @@ class Socket(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         kind = frame.msg_type
-        # Bytes are counted before they are handled, as a slow network would delay them.
-        if self._slow:
-            self._pause(frame.payload_size)
         if kind == WSMsgType.CLOSE:
             payload = frame.get_payload_as_bytes()
             # A close frame without a code is 1005 (RFC 6455, section 7.1.5).
@@ -162,41 +131,5 @@ class Socket(WSListener):
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self.open = False
-        if self._again is not None:
-            self._again.cancel()
         if not self._closing:
             self._on_closed(*self._ended)
-
-    # --- parts ----------------------------------------------------------------------------------
-
-    def _pause(self, count: int) -> None:
-        """Stop reading until the bytes read so far have taken their time."""
-        self._credit -= count
-        if self._credit <= 0 and self._again is None:
-            self._transport.underlying_transport.pause_reading()
-            self._again = asyncio.get_running_loop().call_later(TICK_S, self._resume)
-
-    def _resume(self) -> None:
-        self._again = None
-        self._credit = min(float(self._slow), self._credit + self._slow * TICK_S)
-        if self._transport.is_disconnected:
-            return
-        if self._credit > 0 or not self._slow:
-            self._transport.underlying_transport.resume_reading()
-        else:
-            self._again = asyncio.get_running_loop().call_later(TICK_S, self._resume)
-
-
-async def _narrow(url: WSParsedURL) -> socket.socket:
-    """Return a connected socket with a small receive buffer."""
-    loop = asyncio.get_running_loop()
-    addresses = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    made = socket.socket(*addresses[0][:3])
-    try:
-        made.setblocking(False)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
-        await loop.sock_connect(made, addresses[0][4])
-    except BaseException:
-        made.close()
-        raise
-    return made

@@ -18,11 +18,10 @@ from caption_tools.console import columns, read_text, word_range, write_json
 from caption_tools.loadtest.model.report import LoadReport
 from caption_tools.plan.model import capacity, figures
 from caption_tools.plan.model.capacity import CapacityPlan, rough
-from caption_tools.plan.model.figures import ENGINES, EngineShare, engine_of, report_of
+from caption_tools.plan.model.figures import ENGINES, EngineShare, engine_of
 from caption_tools.plan.model.load import MeetingLoad, caption_work
 from caption_tools.report import table
 from caption_tools.speech import text
-from caption_tools.tune.model.steps import TuneReport
 from gateway.cli.flags import check_outputs, count, number, positive, share
 
 BYTES = 64 * 1024 * 1024  # largest report in bytes
@@ -58,9 +57,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--whole", dest="growing", action="store_false", help=whole)
     add = parser.add_argument_group("measured figures").add_argument
     engine = (
-        f"{', '.join(ENGINES)}, or files that gateway bench load --json or gateway tune --json"
-        " wrote. For several engines repeat it, with the number of languages that each makes:"
-        " --engine 2:h200-4b --engine 1:little.json,much.json"
+        f"{', '.join(ENGINES)}, or files that gateway bench load --json wrote. For several engines"
+        " repeat it, with the number of languages that each makes: --engine 2:h200-4b --engine"
+        " 1:little.json,much.json"
     )
     name = "[N:]NAME|FILE[,FILE]"
     add("--engine", action="append", required=True, metavar=name, help=engine)
@@ -136,11 +135,9 @@ def _shares(given: Sequence[str], languages: int) -> list[EngineShare]:
     return shares
 
 
-def _report(path: Path) -> LoadReport | TuneReport:
+def _report(path: Path) -> LoadReport:
     """Return a report from its file. Raises `OSError`, and `ValueError` with a sentence."""
     try:
-        return report_of(read_text(path, BYTES))
+        return msgspec.json.decode(read_text(path, BYTES), type=LoadReport)
     except msgspec.MsgspecError as exc:
-        raise ValueError(
-            f"{path} is not a report of gateway bench load --json or gateway tune --json: {exc}."
-        ) from exc
+        raise ValueError(f"{path} is not a report of gateway bench load --json: {exc}.") from exc

@@ -158,7 +158,6 @@ async def record(
 
     Earlier utterances have no times any more and are left out.
 
-
     Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
     """
     async with connect(url, room=room, role="view", view="live", key=key) as client:

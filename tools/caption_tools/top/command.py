@@ -30,8 +30,6 @@ from gateway.settings.catalogue import KEY
 
 ONCE_S = 1.0  # seconds between the two readings of a single frame. Rates need two
 PIPE = 200  # columns of a frame that is written to a pipe or a file: all columns of the table
-
-
 STYLES = {"ready": "green", "starting": "yellow", "draining": "yellow"}
 """Colours of states; any other is red."""
 

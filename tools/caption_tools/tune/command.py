@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import math
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -19,41 +18,34 @@ from typing import Any
 import uvicorn
 from msgspec.structs import replace
 
-from caption_tools.console import columns, read_text, write_json
+from caption_tools.console import columns, write_json
 from caption_tools.replay import play
-from caption_tools.scrape import Scraper
 from caption_tools.speech import text as texts
-from caption_tools.tune import history
 from caption_tools.tune.model import load as loads
 from caption_tools.tune.model import steps
 from caption_tools.tune.model.load import Load
-from caption_tools.tune.sweep import Sweep, searches
+from caption_tools.tune.sweep import Sweep, searched
 from gateway.cli.flags import (
-    URL,
     add_settings,
     check_outputs,
     count,
     engine_of,
     loaded,
-    positive,
     ranged,
     tags,
 )
-from gateway.cli.terminal import api_key, note
+from gateway.cli.terminal import note
 from gateway.core.base.model import Model
-from gateway.engines.wrappers.routed import EngineRoute
 from gateway.errors import EngineFault
 from gateway.server.process.logs import set_up_logs
 from gateway.server.routes.page import PAGE, root
 from gateway.settings.catalogue import EngineTable, Settings, SettingsError, engines
 from gateway.text import languages
 
-EVERY_S = 1.0  # seconds between two scrapes
 LEAST_S = 2.0  # least seconds of a step: whole seconds count, after the first
 
 _seconds = ranged(float, lambda value: LEAST_S <= value < math.inf, f"{LEAST_S:g} or more")
 
-BYTES = 256 * 1024 * 1024  # largest history in bytes
 USUAL = ("de", "fr", "es", "ja", "zh")
 """Languages that are read if none are named, as far as the model has them."""
 
@@ -61,17 +53,10 @@ USUAL = ("de", "fr", "es", "ja", "zh")
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command, except for the settings."""
     add = parser.add_argument_group("load", "Exactly one source of the load.").add_argument
-    scrapes = "scrapes of /metrics, each after a line `# at SECONDS`, or Prometheus' answer to"
-    add("--metrics", metavar="FILE", help=f"{scrapes} query_range")
-    watch = "scrape the gateway at --url for this long"
-    add("--watch", type=positive, metavar="SECONDS", help=watch)
     add("--replay", metavar="FILE", help="a meeting recorded by gateway record")
     described = "'16 streams, 5-40 words, 3 languages, partials', or '4 a second, ...'"
     add("--describe", metavar="TEXT", help=described)
     add = parser.add_argument_group("details of the load").add_argument
-    url = "address for --watch; default: %(default)s"
-    add("--url", default=URL, help=url)
-    add("--keep", metavar="FILE", help="write the scrapes to a file for --metrics")
     times = "parallel copies of the replayed meeting; default: 1"
     add("--times", type=count, default=1, metavar="N", help=times)
     langs: dict[str, Any] = {"type": tags, "default": (), "metavar": "LANG[,LANG]"}
@@ -94,14 +79,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     some: dict[str, Any] = {"dest": "values", "metavar": "SETTING=N[,N]", "help": values}
     add("--try", type=_values, action="append", default=[], **some)
-    table = "tune only the [[engine]] table of this name; default: one after the other"
+    table = "name of the [[engine]] table to tune, if there are such tables"
     add("--table", metavar="NAME", help=table)
     add("--json", metavar="FILE", help="write all results as JSON")
     toml = "write the settings found, for gateway serve --config"
     add("--toml", metavar="FILE", help=toml)
     add_settings(parser, all_topics=False)
-    sources = "(--metrics FILE | --watch SECONDS | --replay FILE | --describe TEXT)"
-    parser.usage = f"%(prog)s [options] {sources} [--SETTING VALUE ...]"
+    parser.usage = "%(prog)s [options] (--replay FILE | --describe TEXT) [--SETTING VALUE ...]"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,10 +95,15 @@ def run(args: argparse.Namespace) -> int:
     """
     set_up_logs("error")
     settings = loaded(args).settings
-    check_outputs((args.json, args.toml, args.keep))
-    wanted = searches(_tables(settings, args.table), dict(args.values))
-    tables = tuple(table for table, _ in wanted) if settings.engines else ()
-    profile = engine_of(replace(settings, engines=tables)).profile
+    check_outputs((args.json, args.toml))
+    table = _table(settings, args.table)
+    name = str(table.name) if settings.engines else None
+    values = searched(table.settings, dict(args.values))
+    engine = engine_of(table.settings)
+    profile = engine.profile
+    if name is not None:
+        # Only the pairs of the table: the gateway sends all others to other engines.
+        profile = engine_of(replace(settings, engines=(table,))).profile
     load = _load(args, profile)
     if load.uniform and not args.force_uniform:
         raise ValueError(load.uniform)
@@ -124,68 +113,50 @@ def run(args: argparse.Namespace) -> int:
     note(f"{load.told}; into {', '.join(to)}")
     if load.few:
         note(load.few)
-    status = 0
-    reports: list[steps.TuneReport] = []
+    sweep, status = Sweep(table.settings, load, to, say=note), 0
     factory = uvicorn.Config(run, loop=settings.loop, log_config=None).get_loop_factory()
-    for table, values in wanted:
-        engine = engine_of(table.settings)
-        name, own, part = None, to, load
-        if settings.engines:
-            name = str(table.name)
-            # Pairs that take two steps are left out: the load does not say how many there are.
-            route = EngineRoute(name, engine, pairs=table.pairs)
-            own = tuple(lang for lang in to if route.takes(load.plan.source, lang))
-            if not own:
-                note(f"{name} is not tuned: it has no pair of this load (--from, --to).")
-                continue
-            part = replace(load, told=f"{load.told}; into {', '.join(own)}")
-            note(f"{name}: {engine.name}, into {', '.join(own)}")
-        sweep = Sweep(table.settings, part, own, say=note)
-        try:
-            with asyncio.Runner(loop_factory=factory) as runner:
-                runner.run(sweep.run(values))
-        except KeyboardInterrupt:
-            status = 130
-        except (EngineFault, OSError) as fault:
-            # With no result at all the fault is the answer; else the results are worth printing.
-            if not sweep.tried and name is None:
-                raise
-            note(f"The search ends early: {fault}")
-            status = 1
-        if sweep.tried:
-            report = steps.made(engine.name, part, sweep.tried, table=name)
-            print("\n" * bool(reports) + steps.text(report, columns(sys.stdout)))
-            reports.append(report)
-        if status == 130:
-            break
-    if not reports and not status:
-        raise ValueError("No engine has a pair of this load. Name languages: --from and --to.")
-    if args.json and reports:
-        write_json(args.json, reports if settings.engines and not args.table else reports[0])
-    if args.toml and reports:
-        Path(args.toml).write_text("\n".join(report.toml for report in reports), encoding="utf-8")
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(sweep.run(values))
+    except KeyboardInterrupt:
+        status = 130
+    except (EngineFault, OSError) as fault:
+        # With no result at all the fault is the answer; else the results are worth printing.
+        if not sweep.tried:
+            raise
+        note(f"The search ends early: {fault}")
+        status = 1
+    if sweep.tried:
+        report = steps.made(engine.name, load, sweep.tried, table=name)
+        print(steps.text(report, columns(sys.stdout)))
+        if args.json:
+            write_json(args.json, report)
+        if args.toml:
+            Path(args.toml).write_text(report.toml, encoding="utf-8")
     return status
 
 
-def _tables(settings: Settings, name: str | None) -> Sequence[EngineTable]:
-    """Return the engines to tune. Raises `SettingsError` if ``name`` is none of theirs."""
+def _table(settings: Settings, name: str | None) -> EngineTable:
+    """Return the engine to tune. Raises `SettingsError` if ``name`` does not tell which."""
     tables = engines(settings)
-    named = [table for table in tables if name in (None, table.name)]
-    if not named:
-        raise SettingsError(
-            f"There is no engine {name!r}. The configuration has:"
-            f" {', '.join(str(table.name) for table in tables)}."
-        )
-    return named
+    if not settings.engines:
+        if name is None:
+            return tables[0]
+        raise SettingsError("Without [[engine]] tables there is one engine: leave out --table.")
+    for table in tables:
+        if table.name == name:
+            return table
+    names = ", ".join(str(table.name) for table in tables)
+    raise SettingsError(f"Name one of the engines with --table: {names}.")
 
 
 def _load(args: argparse.Namespace, profile: Model) -> Load:
     """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
-    # argparse's exclusive groups cannot say what the four sources are.
-    if sum(map(bool, (args.metrics, args.watch, args.replay, args.describe))) != 1:
+    # argparse's exclusive groups cannot say what the two sources are.
+    if bool(args.replay) == bool(args.describe):
         raise SettingsError(
-            "Name one load: --metrics FILE, --watch SECONDS, --replay FILE or --describe"
-            " '16 streams, 5-40 words, 3 languages, partials'."
+            "Name one load: --replay FILE or --describe '16 streams, 5-40 words, 3 languages,"
+            " partials'."
         )
     if args.replay:
         meeting = play.load(Path(args.replay), langs=args.columns, source=args.source)
@@ -198,17 +169,8 @@ def _load(args: argparse.Namespace, profile: Model) -> Load:
         raise ValueError(
             f"This model does not translate from {lang}. Name the spoken language with --from LANG."
         )
-    of_text = args.seconds, _lines(args.text, lang), lang, Random(0)
-    if args.describe:
-        return loads.described(args.describe, *of_text)
-    metrics = args.metrics
-    text = read_text(Path(metrics), BYTES) if metrics else _watched(args.url, args.watch)
-    if args.keep:
-        Path(args.keep).write_text(text, encoding="utf-8")
-    try:
-        return loads.remembered(history.recorded(text), *of_text)
-    except ValueError as exc:
-        raise ValueError(f"{metrics or args.url}: {exc}") from exc
+    lines = _lines(args.text, lang)
+    return loads.described(args.describe, args.seconds, lines, lang, Random(0))
 
 
 def _lines(name: str | None, lang: str) -> list[str]:
@@ -239,44 +201,6 @@ def _targets(asked: Sequence[str], load: Load, profile: Model) -> tuple[str, ...
             f" {source} into. Name fewer, e.g. --to {','.join(able[:3])}."
         )
     return tuple(able[: load.languages])
-
-
-def _watched(url: str, seconds: float) -> str:
-    """Return scrapes of a running gateway in the form of a history. Ctrl-C ends it early.
-
-    Raises `OSError` if there is no gateway, `ValueError` for an invalid address.
-    """
-    lines: list[str] = []
-    scraper = Scraper(url, api_key())
-
-    async def watch() -> None:
-        until, gone = time.monotonic() + seconds, False
-        while True:
-            try:
-                text = await scraper.fetch()
-            except OSError as exc:
-                if not lines:
-                    raise OSError(f"{url}: {exc}") from exc
-                if not gone:  # it may be restarting, so that is told once
-                    note(f"{exc} Trying again.")
-                gone = True
-            else:
-                gone = False
-                # Comments and metrics of libraries would be most of a kept file.
-                kept = [line for line in text.splitlines() if line.startswith("gateway_")]
-                if not kept:
-                    raise ValueError(f"{url} is not a gateway: its /metrics has no gateway_...")
-                lines.extend((f"# at {time.time():.3f}", *kept))
-            if time.monotonic() >= until:
-                return
-            await asyncio.sleep(EVERY_S)
-
-    note(f"Watching {url} for {seconds:g} s; Ctrl-C ends it early")
-    try:
-        asyncio.run(watch())
-    except KeyboardInterrupt:
-        note("Ended early.")
-    return "\n".join(lines) + "\n"
 
 
 def _values(text: str) -> tuple[str, tuple[int, ...]]:

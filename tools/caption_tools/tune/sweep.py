@@ -32,7 +32,7 @@ from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.room_host import TextOptions
-from gateway.settings.catalogue import EngineTable, Settings, SettingsError
+from gateway.settings.catalogue import Settings, SettingsError
 
 HELD = "max_num_seqs"
 """Setting of jobs at once to which the gateway can hold a running engine: one start is enough."""
@@ -62,32 +62,20 @@ def tunable(settings: Settings) -> dict[str, tuple[int, ...]]:
     )
 
 
-def searches(
-    tables: Sequence[EngineTable], given: Mapping[str, Sequence[int]]
-) -> list[tuple[EngineTable, dict[str, tuple[int, ...]]]]:
-    """Return the engines to tune, each with its settings and their rising values.
+def searched(settings: Settings, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """Return the settings to search for an engine, with their rising values.
 
-    :param given: only these settings, with these values; engines that have none are left out
+    :param given: only these settings, with these values; empty: all
 
-    Raises `SettingsError` for a setting that no engine can be tuned by.
+    Raises `SettingsError` for a setting that the engine cannot be tuned by.
     """
-    tunables = [(table, tunable(table.settings)) for table in tables]
-    known = dict.fromkeys(name for _, own in tunables for name in own)
+    known = tunable(settings)
     if unknown := [name for name in given if name not in known]:
-        if len(tables) == 1:
-            raise SettingsError(
-                f"The {tables[0].settings.engine} engine is not tuned by {unknown[0]}, but by"
-                f" {' and '.join(known)}."
-            )
-        names = ", ".join(sorted(known))
-        raise SettingsError(f"No engine is tuned by {unknown[0]}. These settings can be: {names}.")
-    if not given:
-        return tunables
-    some = [
-        (table, {name: tuple(sorted(given[name])) for name in own if name in given})
-        for table, own in tunables
-    ]
-    return [(table, own) for table, own in some if own]
+        raise SettingsError(
+            f"The {settings.engine} engine is not tuned by {unknown[0]}, but by"
+            f" {' and '.join(known)}."
+        )
+    return {name: tuple(sorted(given[name])) for name in known if name in given} or known
 
 
 class LimitedEngine(EngineWrapper):

@@ -9,7 +9,7 @@ import pytest
 
 from caption_tools.loadtest.model.plan import Goal, Plan, assigned, virtual_users
 
-PLAN = Plan(url="ws://x", langs=("de", "fr"), rooms=2, speakers=2, readers=3, slow=1, run="7")
+PLAN = Plan(url="ws://x", langs=("de", "fr"), rooms=2, speakers=2, readers=3, run="7")
 
 
 def test_speakers_come_first_and_read_all_a_reader_reads_one_language_in_turn() -> None:
@@ -25,11 +25,6 @@ def test_rooms_belong_to_one_run_and_have_equal_numbers_of_users() -> None:
     assert {room: rooms.count(room) for room in rooms} == {"bench-7-0": 5, "bench-7-1": 5}
 
 
-def test_the_last_readers_of_each_room_are_slow() -> None:
-    slow = [(at, user.room) for at, user in enumerate(virtual_users(PLAN)) if user.slow]
-    assert slow == [(8, "bench-7-0"), (9, "bench-7-1")]
-
-
 @pytest.mark.parametrize("processes", range(1, 10))
 def test_every_virtual_user_is_in_one_process(processes: int) -> None:
     plan = msgspec.structs.replace(PLAN, processes=processes)
@@ -40,7 +35,6 @@ def test_every_virtual_user_is_in_one_process(processes: int) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"slow": 4}, r"--slow \(4\) exceeds --readers \(3\)"),
         ({"seconds": 0.5, "warm": 0.0}, r"between --warm \(0 s\) and --seconds \(0.5 s\)"),
         ({"seconds": 2.9, "warm": 1.5}, r"between --warm \(1.5 s\) and --seconds \(2.9 s\)"),
         ({"warm": 30.0}, r"--warm \(30 s\) must be less than --seconds \(30 s\)"),

@@ -13,7 +13,7 @@ from caption_tools.loadtest.model.report import LoadReport, _step, errors_share,
 from caption_tools.loadtest.model.tally import LoadTally, second
 from tests.support.typed import near
 
-PLAN = Plan(url="ws://x", langs=("de", "fr"), seconds=10.0, warm=0.0, readers=2, slow=1)
+PLAN = Plan(url="ws://x", langs=("de", "fr"), seconds=10.0, warm=0.0, readers=2)
 SAMPLES: list[tuple[float, dict[str, float]]] = [
     (-1.0, {"gateway_tokens_total": 0.0, "gateway_jobs_running": 0.0, "gateway_jobs_queued": 0.0}),
     (
@@ -71,7 +71,6 @@ def test_figures_are_in_the_units_that_their_names_say() -> None:
     )
     assert set(found.courses) == {"final"}
     assert found.courses["final"]["p95"][0] == (0.0, near(100, rel=0.01))
-    assert found.flows["captions"][:2] == [(0.0, 10.0), (1.0, 10.0)]
     assert found.good
 
 
@@ -100,12 +99,6 @@ def test_rates_of_a_stopped_run_count_the_time_until_it_was_stopped() -> None:
     assert reported(tally=seen, until=0.3).rates["captions"] == 0
 
 
-def test_frames_of_slow_readers_count_in_the_cost_of_the_client() -> None:
-    seen = tally()
-    seen.slow.update({"frames": 300})
-    assert reported(tally=seen).cpu_us == 25
-
-
 def test_captions_that_never_came_count_as_later_than_the_goal() -> None:
     seen = tally()
     for _ in range(5):
@@ -129,11 +122,8 @@ def test_goals_for_answers_other_than_captions_ignore_missing_captions() -> None
 def test_a_counter_that_fell_has_no_growth() -> None:
     ends = [(at, {"gateway_tokens_total": n, "gateway_too_slow_total": n})
             for at, n in ((0.0, 100.0), (1.0, 150.0), (2.0, 10.0), (3.0, 30.0))]  # fmt: skip
-    seen = tally()
-    seen.slow.update({"lags": 1})
-    found = reported(tally=seen, samples=ends)
+    found = reported(samples=ends)
     assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (3.0, 20.0)]
-    assert "counts: unknown, since the gateway was restarted" in "\n".join(lines(found))
 
 
 def test_every_caption_without_a_text_is_an_error() -> None:
@@ -179,14 +169,12 @@ def test_the_table_has_all_results() -> None:
     seen = tally()
     seen.errors.update(busy=3)
     seen.closes.update({"1006": 1})
-    seen.slow.update({"lags": 2, "closed 4008": 1})
     text = "\n".join(lines(reported(tally=seen, samples=SAMPLES, whole=False)))
     for part in (
         "finished caption    100",
         "10.0 captions/s",
         "errors: busy 3",
         "closed: 1006 1",
-        "slow readers: lags 2, closed 4008 1; closed with 4008 as the gateway counts: 1",
         "NOT WHOLE",
     ):
         assert part in text
@@ -194,16 +182,13 @@ def test_the_table_has_all_results() -> None:
 
 
 def test_the_table_names_results_that_are_missing() -> None:
-    seen = tally()
-    seen.slow.update({"lags": 1})
-    text = "\n".join(lines(reported(tally=seen, why="/metrics answered 403.")))
-    assert "as the gateway counts: unknown" in text
+    text = "\n".join(lines(reported(why="/metrics answered 403.")))
     assert "/metrics answered 403." in text
 
 
 def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
     seen = tally()
-    seen.slow.update({name: 1000 for name in ("deltas", "captions", "frames", "bytes", "sockets")})
+    seen.errors.update({f"code {number}": 1000 for number in range(8)})
     whole = "\n".join(lines(reported(tally=seen, whole=False)))
     text = "\n".join(lines(reported(tally=seen, whole=False), 80))
     assert max(map(len, whole.splitlines())) > 80 >= max(map(len, text.splitlines()))

@@ -7,12 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from caption_tools.loadtest.model.report import STEP, LoadReport
-from caption_tools.plan.model.figures import core_of, engine_of, report_of
+from caption_tools.plan.model.figures import core_of, engine_of
 from caption_tools.report.stats import Histogram
-from caption_tools.tune.model.steps import TuneReport
 from tests.tools.loadtest.model.test_report import reported
 from tests.tools.plan.model.examples import engine
-from tests.tools.tune.model.test_steps import figures, found, tried
 
 
 def loaded(
@@ -38,7 +36,7 @@ def core_report(readers: int, cpu: float, *, captions: int = 1000) -> LoadReport
     each = 1 + readers / 2
     return msgspec.structs.replace(
         report,
-        plan=replace(report.plan, readers=readers, slow=0),
+        plan=replace(report.plan, readers=readers),
         counts=report.counts
         | {"deltas": 0, "captions": int(captions * each), "frames": int(captions * each)}
         | {"bytes": int(captions * each * 90)},
@@ -47,30 +45,12 @@ def core_report(readers: int, cpu: float, *, captions: int = 1000) -> LoadReport
     )
 
 
-def test_a_report_is_of_a_load_test_or_of_a_search() -> None:
-    for report in (reported(), found()):
-        text = msgspec.json.encode(report).decode()
-        assert type(report_of(text)) is type(report)
-    with pytest.raises(msgspec.MsgspecError):
-        report_of("{}")
-
-
 def test_load_tests_with_little_and_much_load_give_the_speed_alone_and_the_most() -> None:
     little, much = loaded(50, first=0.03, running=1), loaded(400, first=0.3, running=16)
     got = engine_of([little, much])
     assert (got.slots, got.tokens_s, got.job) == (16, 400, 400)
     assert got.first_ms == pytest.approx(30, rel=0.01)
     assert got.token_ms == pytest.approx(20)
-
-
-def test_a_search_gives_the_best_of_all_its_steps() -> None:
-    steps = {
-        1: figures(first=50, token=5, tokens=180.0, running=1, made=9.0),
-        8: figures(first=90, token=9, tokens=700.0, running=8, made=35.0),
-        16: figures(first=0, token=0, tokens=0.0, running=2, made=0.0),
-    }
-    got = engine_of([found(tried(steps=steps))])
-    assert (got.slots, got.token_ms, got.tokens_s, got.job) == (8, 5, 700, 20)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +85,6 @@ def test_reports_that_do_not_tell_what_a_reader_costs_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="--readers 100"):
         core_of(few, many)
-
-
-def test_a_search_says_nothing_about_a_core() -> None:
-    search: TuneReport = found()
-    with pytest.raises(ValueError, match="not of gateway tune"):
-        core_of(core_report(0, 0.05), search)
 
 
 def test_a_job_takes_longer_beside_others_until_the_engine_makes_its_most_tokens() -> None:

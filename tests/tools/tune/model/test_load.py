@@ -8,18 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from caption_tools.replay.meeting.script import ScriptUtterance
-from caption_tools.report.stats import percentile
 from caption_tools.speech.text import lines
 from caption_tools.tune.model import load as loads
 from caption_tools.tune.model.load import (
     FEW,
     Load,
-    Recorded,
     described,
-    remembered,
     replayed,
 )
-from tests.support.typed import near
 
 MEETING = lines()
 JAPANESE = [f"今日は{n}人の会議を始めます。" for n in range(30)]
@@ -103,44 +99,6 @@ def test_the_first_seconds_of_a_step_are_left_out_and_never_all_of_it() -> None:
     assert load("1 a second").plan.warm == 2.0
     assert load("1 a second", 2.0).plan.warm == 0.5
     replace(load("1 a second", 2.0).plan, url="ws://x", langs=("de",)).checked()
-
-
-# --- histories -----------------------------------------------------------------------------------
-
-RECORDED = Recorded(
-    seconds=600.0,
-    rate=1.5,
-    mean=0.5,
-    lengths=((0.0, 20.0, 100.0), (20.0, 200.0, 100.0)),
-    languages=2.1,
-    partials=1.0,
-)
-
-
-def test_a_history_becomes_a_load_of_its_rate_lengths_and_languages() -> None:
-    one = remembered(RECORDED, 20.0, MEETING, "en", Random(0))
-    assert one.told == (
-        "a history of 600 s: 1.5 utterances a second when busy (0.5 on average), 2.1 languages,"
-        " texts growing"
-    )
-    assert (one.plan.rate, one.plan.partials, one.languages) == (1.5, 1.0, 2)
-    assert one.plan.words == (1, 33), "2 and 182 characters"
-    spread = [percentile(one.lengths, share) for share in (0.1, 0.9)]
-    assert spread == [near(4, abs=1), near(164, abs=1)]
-    whole = remembered(
-        replace(RECORDED, partials=0.0, languages=1.0), 20.0, MEETING, "en", Random(0)
-    )
-    assert (whole.plan.partials, whole.languages) == (0.0, 1)
-    assert whole.told.endswith("1 language, texts whole")
-
-
-def test_a_history_counts_characters_and_in_japanese_each_says_more() -> None:
-    assert remembered(RECORDED, 20.0, JAPANESE, "ja", Random(0)).plan.words == (1, 91)
-
-
-def test_a_history_of_few_utterances_is_few_texts() -> None:
-    one = remembered(replace(RECORDED, lengths=((0.0, 9.0, 3.0),)), 20.0, MEETING, "en", Random(0))
-    assert (one.texts, len(one.lengths)) == (3, 3)
 
 
 # --- recordings ----------------------------------------------------------------------------------

@@ -41,8 +41,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rooms: int = 1
     speakers: int = 1  # speakers in each room
     readers: int = 0  # readers in each room, besides its speakers
-    slow: int = 0  # readers in each room that read only `slow_bytes` a second
-    slow_bytes: int = 2_048
     rate: float = 1.0  # utterances a second of all speakers together
     arrivals: Arrivals = "poisson"
     seconds: float = 30.0  # seconds within which utterances begin
@@ -77,8 +75,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> Plan:
         """Return the plan. Raises `ValueError` with a sentence for impossible values."""
         # Each check names the flags to change, since the plan comes from a command line.
-        if self.slow > self.readers:
-            raise ValueError(f"--slow ({self.slow}) exceeds --readers ({self.readers}).")
         if self.rate > MOST_RATE:
             raise ValueError(
                 f"--rate {self.rate:g} exceeds the {MOST_RATE:,.0f} utterances a second that this"
@@ -113,7 +109,6 @@ class VirtualUser(msgspec.Struct, frozen=True):
     room: str
     langs: tuple[str, ...]
     speaker: int | None = None
-    slow: bool = False
 
 
 def virtual_users(plan: Plan) -> Iterator[VirtualUser]:
@@ -130,7 +125,7 @@ def virtual_users(plan: Plan) -> Iterator[VirtualUser]:
             yield VirtualUser(room, plan.langs, speaker=number)
         else:
             lang = plan.langs[reader % len(plan.langs)]
-            yield VirtualUser(room, (lang,), slow=reader >= plan.readers - plan.slow)
+            yield VirtualUser(room, (lang,))
 
 
 def assigned(plan: Plan, process: int) -> list[VirtualUser]:

@@ -50,13 +50,11 @@ class LoadReport(msgspec.Struct, kw_only=True):
     counts: dict[str, int]
     errors: dict[str, int]
     closes: dict[str, int]
-    slow: dict[str, int]
     late: Summary  # milliseconds between due and sent
     busiest: float  # share of a core that the busiest client process used
     cpu_us: float  # CPU microseconds of all client processes, per frame read
     courses: dict[str, dict[str, Points]]
     """Percentiles over time: by kind and percentile, (second, ms)."""
-    flows: dict[str, Points]  # counts over time: (second, count)
     metrics: dict[str, Points] = {}
     """The gateway's gauges over time, and the growth a second of its counters."""
     before: dict[str, float] = {}
@@ -86,8 +84,6 @@ def made(
     """
     errors = errors_share(plan, tally)
     end = min(plan.seconds, until or math.inf)
-    frames = tally.counts["frames"] + tally.slow["frames"]
-    last = max((second for flow in tally.flows.values() for second in flow), default=0)
     return LoadReport(
         engine=engine,
         plan=plan,
@@ -100,10 +96,9 @@ def made(
         counts=dict(tally.counts),
         errors=dict(tally.errors),
         closes=dict(tally.closes),
-        slow=dict(tally.slow),
         late=tally.late.summary(),
         busiest=round(tally.busiest, 3),
-        cpu_us=round(1e6 * tally.cpu / max(1, frames), 2),
+        cpu_us=round(1e6 * tally.cpu / max(1, tally.counts["frames"]), 2),
         courses={
             kind: {
                 f"p{100 * share:g}": [(at, round(1000 * s, 3)) for at, s in course.points(share)]
@@ -111,10 +106,6 @@ def made(
             }
             for kind, course in tally.courses.items()
             if course.spans
-        },
-        flows={
-            name: [(float(at), float(flow.get(at, 0))) for at in range(last + 1)]
-            for name, flow in tally.flows.items()
         },
         metrics=_metrics(samples),
         before=dict(samples[0][1]) if samples else {},
@@ -239,11 +230,6 @@ def lines(report: LoadReport, width: int | None = None) -> list[str]:
     for name, values in (("errors", report.errors), ("closed", report.closes)):
         if values:
             parts.append(f"{name}: " + ", ".join(f"{n} {c}" for n, c in sorted(values.items())))
-    if report.slow:
-        parts.append(
-            "slow readers: " + ", ".join(f"{n} {c}" for n, c in report.slow.items())
-            + f"; closed with 4008 as the gateway counts: {_too_slow(report)}"
-        )  # fmt: skip
     if report.why:
         parts.append(report.why)
     if not report.whole:
@@ -283,11 +269,3 @@ def _facts(report: LoadReport) -> dict[str, str]:
         "the client itself": f"late p99 {report.late.p99:.1f} ms, most {report.late.max:.1f} ms;"
         f" busiest process {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
     }
-
-
-def _too_slow(report: LoadReport) -> str:
-    name = "gateway_too_slow_total"
-    if name not in report.after:
-        return "unknown"
-    grown = report.after[name] - report.before.get(name, 0.0)
-    return f"{grown:.0f}" if grown >= 0 else "unknown, since the gateway was restarted"

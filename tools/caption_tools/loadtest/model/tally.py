@@ -53,8 +53,6 @@ class LoadTally:
     """Number of ``error`` frames and failed captions, by code."""
     closes: Counter[str] = field(default_factory=Counter)
     """Sockets that this side did not close, by close code."""
-    slow: Counter[str] = field(default_factory=Counter)
-    """`COUNTS` and close codes of slow readers, which count nowhere else."""
     # Counted for every frame: writing to a Counter would cost the client a fifth more.
     flows: dict[str, dict[int, int]] = field(
         default_factory=lambda: {name: defaultdict(int) for name in FLOWS}
@@ -99,7 +97,6 @@ class LoadTally:
         self.counts = {name: count + other.counts[name] for name, count in self.counts.items()}
         self.errors.update(other.errors)
         self.closes.update(other.closes)
-        self.slow.update(other.slow)
         for name, flow in other.flows.items():
             for at, count in flow.items():
                 self.flows[name][at] += count

@@ -1,7 +1,7 @@
 """Measured figures of engines, a gateway core and Redis, each with its source.
 
-Owns: the figures that are known, and reading others from the reports of `gateway bench load` and
-`gateway tune`. Must not know: loads, files.
+Owns: the figures that are known, and reading others from the reports of `gateway bench load`. Must
+not know: loads, files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from statistics import median
 import msgspec
 
 from caption_tools.loadtest.model.report import STEP, LoadReport
-from caption_tools.tune.model.steps import TuneReport
 
 TOKENS_A_WORD = 1.5
 """Tokens of a translation for each word of an English original: 4,991 for 667 words, into five
@@ -116,19 +115,11 @@ REDIS = RedisFigures(
 )
 
 
-def report_of(text: str) -> LoadReport | TuneReport:
-    """Return the report in a JSON file. Raises `msgspec.MsgspecError` if it is none."""
-    try:
-        return msgspec.json.decode(text, type=TuneReport)
-    except msgspec.ValidationError:
-        return msgspec.json.decode(text, type=LoadReport)
-
-
-def engine_of(reports: Sequence[LoadReport | TuneReport]) -> EngineFigures:
+def engine_of(reports: Sequence[LoadReport]) -> EngineFigures:
     """Return the figures of an engine from at least one report.
 
-    Its speed alone is the best of all steps, and its tokens a second are the most of any. A report
-    of little load and one of too much are needed for both to be right.
+    Its speed alone is the best of them, and its tokens a second are the most of any. A report of
+    little load and one of too much are needed for both to be right.
 
     Raises `ValueError` with a sentence if the reports lack them.
     """
@@ -137,13 +128,6 @@ def engine_of(reports: Sequence[LoadReport | TuneReport]) -> EngineFigures:
     most: list[tuple[float, float]] = []  # tokens a second, and those of a job
     slots = 0
     for report in reports:
-        if isinstance(report, TuneReport):
-            steps = [step for tried in report.tried for step in tried.steps.values()]
-            slots = max([slots, *(step.running for step in steps)])
-            firsts += [step.first.p50 for step in steps if step.first.count]
-            tokens += [step.token for step in steps if step.token]
-            most += [(step.tokens, step.tokens / step.made) for step in steps if step.made]
-            continue
         flow = report.metrics.get("gateway_tokens_total a second", ())
         rates = [rate for at, rate in flow if report.plan.warm <= at <= report.plan.seconds]
         jobs = grown(report, "gateway_jobs_total")
@@ -165,7 +149,7 @@ def engine_of(reports: Sequence[LoadReport | TuneReport]) -> EngineFigures:
     )
 
 
-def core_of(few: LoadReport | TuneReport, many: LoadReport | TuneReport) -> CoreFigures:
+def core_of(few: LoadReport, many: LoadReport) -> CoreFigures:
     """Return the figures of a gateway core from two reports of an engine outside of the gateway,
     or of the scripted engine: with few readers in a room, and with many.
 
@@ -174,8 +158,6 @@ def core_of(few: LoadReport | TuneReport, many: LoadReport | TuneReport) -> Core
     rows: list[tuple[float, float, float]] = []
     size = 0.0
     for report in (few, many):
-        if isinstance(report, TuneReport):
-            raise ValueError("--core takes reports of gateway bench load, not of gateway tune.")
         plan, frames = report.plan, report.counts["frames"]
         share = plan.speakers + plan.readers / len(plan.langs)
         # Captions alone: each is written to all who read its language.

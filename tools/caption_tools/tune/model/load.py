@@ -1,7 +1,7 @@
 """The load to tune for, as a plan of `gateway bench load`.
 
-Owns: making the plan from a history, a recorded meeting or a description, and what makes a load
-prove nothing. Must not know: clocks, files, engines.
+Owns: making the plan from a recorded meeting or a description, and what makes a load prove nothing.
+Must not know: clocks, files, engines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from caption_tools.replay.meeting.script import ScriptUtterance
 from caption_tools.report.stats import mean, percentile
 from caption_tools.speech import text
 from caption_tools.speech.text import ArrivalRandom
-from gateway.text import units
 
 UNIFORM = 2.0
 """A load is uniform if the longest tenth of its texts is less than this many times as long as the
@@ -25,8 +24,6 @@ shortest tenth. In meetings it is ten times and more.
 """
 
 FEW = 20  # number of different texts below which the spread of lengths is not known
-PARTIALS = 0.05  # jobs for growing text for each caption from which a history counts as live speech
-LETTERS = 5.5  # characters of a word and the space behind it, for histories that count characters
 WORDS = (5, 40)  # least and most words of an utterance if a description does not say
 ROOMS = 64  # rooms at most, each with one speaker. More speakers are simulated by the rate alone
 SAMPLE = 500  # texts whose lengths are examined
@@ -34,17 +31,6 @@ MOST = 10_000  # utterances of a step at most. More could not be measured within
 
 
 Words = tuple[int, int] | None  # as in `Plan`
-
-
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """The load of a history. ``lengths`` are (above, up to, count) of an utterance's characters."""
-
-    seconds: float  # from the first scrape to the last
-    rate: float  # utterances a second in the busiest twentieth of the time
-    mean: float  # utterances a second over all of it
-    lengths: tuple[tuple[float, float, float], ...]
-    languages: float  # captions of an utterance, on average
-    partials: float  # jobs for texts that were still growing, for each caption
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +49,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         if self.texts >= FEW:
             return ""
         return (
-            f"This load is known from {self.texts} different texts only. Take a longer recording or"
-            " history, or more sentences with --text."
+            f"This load is known from {self.texts} different texts only. Take a longer recording,"
+            " or more sentences with --text."
         )
 
     @property
@@ -128,35 +114,6 @@ def described(
     )
 
 
-def remembered(
-    recorded: Recorded, seconds: float, lines: Sequence[str], lang: str, draw: ArrivalRandom
-) -> Load:
-    """Return a load like that of a history at its busy times: the same rate and lengths.
-
-    The parameters are those of `described`.
-    """
-    letters = LETTERS if units.spaced(lang) else units.density(lang)
-    whole = sum(count for _, _, count in recorded.lengths)
-    known = min(SAMPLE, max(1, round(whole)))
-    lengths: list[float] = []
-    for low, high, count in recorded.lengths:
-        some = max(1, round(known * count / whole))
-        lengths += [low + (high - low) * (number + 0.5) / some for number in range(some)]
-    least, most = (max(1, round(percentile(lengths, share) / letters)) for share in (0.05, 0.95))
-    texts = [text.mixed(lines, draw, least, most, lang) for _ in range(SAMPLE)]
-    grow = recorded.partials > PARTIALS
-    return Load(
-        told=f"a history of {recorded.seconds:.0f} s: {recorded.rate:.3g} utterances a second when"
-        f" busy ({recorded.mean:.3g} on average), {_told(round(recorded.languages, 1), grow)}",
-        plan=_plan(recorded.rate, texts, seconds, lang, grow, (least, most)),
-        lines=tuple(lines),
-        # A mean a little above a whole number comes from a reader who stayed for a short time.
-        languages=max(1, math.ceil(recorded.languages - 0.25)),
-        lengths=tuple(lengths),
-        texts=min(len(set(lines)), known),
-    )
-
-
 def replayed(
     meeting: Sequence[ScriptUtterance], seconds: float, *, times: int, languages: int, grow: bool
 ) -> Load:
@@ -204,6 +161,6 @@ def _spoken(texts: Sequence[str], lang: str) -> float:
     return mean([text.size(said, lang) for said in texts]) * 60 / Plan(url="", langs=()).pace
 
 
-def _told(languages: float, grow: bool) -> str:
-    number = "1 language" if languages == 1 else f"{languages:.3g} languages"
+def _told(languages: int, grow: bool) -> str:
+    number = "1 language" if languages == 1 else f"{languages} languages"
     return f"{number}, texts {'growing' if grow else 'whole'}"
