@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.core.recognition.spoken_utterance import Decisions, Heard
@@ -11,6 +12,9 @@ from gateway.job import Recognised, RecognitionJob, Word
 
 PER_WORD = 0.4
 """Seconds of voice for a word."""
+
+FAILURE = None
+"""The step of `Speaker.after` at which the recogniser fails."""
 
 
 def words(text: str, start: float = 0.0, per_word: float = PER_WORD) -> tuple[Word, ...]:
@@ -40,6 +44,23 @@ class Speaker:
             self.job = decisions.job
             self.jobs.append(decisions.job)
         self.heard += decisions.heard
+
+    def after(self, *steps: float | str | Recognised | None) -> Self:
+        """Take steps one after the other, and return the speaker.
+
+        Numbers are seconds of voice, negative ones seconds of silence. Texts and results are
+        answers of the recogniser, `FAILURE` is its failure.
+        """
+        for step in steps:
+            if step is FAILURE:
+                self.fail()
+            elif isinstance(step, str | Recognised):
+                self.answer(step)
+            elif step > 0:
+                self.say(step)
+            else:
+                self.hush(-step)
+        return self
 
     def feed(self, voice: Sequence[float]) -> None:
         self.note(self.stream.feed(bytes(FRAME_BYTES * len(voice)), voice))

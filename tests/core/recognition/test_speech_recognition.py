@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming
 from gateway.job import Recognised
-from tests.core.recognition.speech import Speaker, recognised, speaker, words
+from tests.core.recognition.speech import FAILURE, Speaker, recognised, speaker, words
 from tests.support.typed import current
 
 TIMING = SpeechTiming()
@@ -28,20 +28,14 @@ def finish(one: Speaker, text: str) -> None:
 
 
 def test_silence_asks_for_nothing() -> None:
-    one = speaker("en")
-    one.hush(100)
+    one = speaker("en").after(-100)
     assert (one.jobs, one.heard, one.stream.idle) == ([], [], True)
     assert one.stream.settled == pytest.approx(100, abs=0.1)
     assert one.stream.lost == 0
 
 
 def test_a_growing_utterance_is_heard_again_and_again_and_ends_at_a_pause() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.say(0.6)
-    one.answer("we meet again on")
-    one.hush(0.3)
+    one = speaker("en").after(1.0, "we meet", 0.6, "we meet again on", -0.3)
     assert one.job is not None and one.job.final
     one.answer("We meet again on Monday.")
     assert one.finals == []
@@ -55,9 +49,7 @@ def test_a_growing_utterance_is_heard_again_and_again_and_ends_at_a_pause() -> N
 
 def test_text_that_ends_like_a_sentence_ends_at_a_shorter_pause() -> None:
     for text, pause in (("Yes, we do.", TIMING.sentence_pause), ("Yes, we", TIMING.pause)):
-        one = speaker("en")
-        one.say(1.0)
-        one.hush(0.3)
+        one = speaker("en").after(1.0, -0.3)
         while one.job is not None:
             one.answer(text)
         before = 0.3
@@ -68,23 +60,16 @@ def test_text_that_ends_like_a_sentence_ends_at_a_shorter_pause() -> None:
 
 
 def test_speech_that_goes_on_after_a_short_pause_stays_one_utterance() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.hush(0.3)
+    one = speaker("en").after(1.0, -0.3)
     while one.job is not None:
         one.answer("we meet")
-    one.say(0.6)
-    one.answer("we meet again")
+    one.after(0.6, "we meet again")
     finish(one, "we meet again")
     assert one.finals == ["we meet again"]
 
 
 def test_the_answer_to_a_job_asked_in_time_is_the_final_one() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we")
-    one.hush(0.3)
-    one.hush(0.7)
+    one = speaker("en").after(1.0, "we", -0.3, -0.7)
     assert one.finals == [] and not one.stream.idle
     one.answer("we meet")  # it was asked for during the pause
     assert one.finals == ["we meet"]
@@ -92,24 +77,19 @@ def test_the_answer_to_a_job_asked_in_time_is_the_final_one() -> None:
 
 
 def test_a_pause_replaces_an_intermediate_job_that_is_not_answered() -> None:
-    one = speaker("en")
-    one.say(1.0)
+    one = speaker("en").after(1.0)
     intermediate = one.job
     assert intermediate is not None and not intermediate.final
     one.hush(0.3)
     assert one.job is not intermediate and one.job is not None and one.job.final
-    one.answer("we meet")
-    one.hush(0.7)
+    one.after("we meet", -0.7)
     assert one.finals == ["we meet"]
 
 
 def test_a_job_with_all_speech_before_a_pause_is_not_replaced_at_the_next_pause() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.hush(0.3)
+    one = speaker("en").after(1.0, -0.3)
     whole = one.job
-    one.say(1.0)
-    one.hush(1.0)
+    one.after(1.0, -1.0)
     assert one.job is whole and whole is not None
     one.answer("we meet")
     assert one.job is not None and one.job.final
@@ -118,9 +98,7 @@ def test_a_job_with_all_speech_before_a_pause_is_not_replaced_at_the_next_pause(
 
 
 def test_no_intermediate_job_begins_in_the_first_moments_of_a_silence() -> None:
-    one = speaker("en")
-    one.say(0.45)
-    one.hush(0.1)
+    one = speaker("en").after(0.45, -0.1)
     assert one.jobs == []
     one.say(0.1)
     assert [job.final for job in one.jobs] == [False]
@@ -128,9 +106,7 @@ def test_no_intermediate_job_begins_in_the_first_moments_of_a_silence() -> None:
 
 @pytest.mark.parametrize("silence", [0.0, 0.3])
 def test_a_failure_of_long_speech_is_repeated_with_new_audio_only(silence: float) -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.say(24.0)
+    one = speaker("en").after(1.0, 24.0)
     if silence:
         one.hush(silence)
     else:
@@ -139,15 +115,12 @@ def test_a_failure_of_long_speech_is_repeated_with_new_audio_only(silence: float
     one.fail()
     job = one.job
     assert job is None, "it would fail again at once, without end"
-    one.say(0.6)
-    one.answer("we meet")
+    one.after(0.6, "we meet")
     assert one.length() < 10.0, "the rest is due at once"
 
 
 def test_long_speech_in_a_language_that_is_in_doubt_is_repeated_with_new_audio_only() -> None:
-    one = speaker("en", "de")
-    one.say(25.0)
-    one.answer(recognised("we meet", "fr", 0.3))
+    one = speaker("en", "de").after(25.0, recognised("we meet", "fr", 0.3))
     assert current(one.job) is None
     one.say(0.6)
     assert one.length() == pytest.approx(20.0, abs=0.1)
@@ -165,9 +138,7 @@ def test_a_job_names_room_tenant_languages_prompt_and_hotwords() -> None:
 
 
 def test_audio_shortly_before_the_first_voice_belongs_to_the_speech() -> None:
-    one = speaker("en")
-    one.hush(5)
-    one.say(1.0)
+    one = speaker("en").after(-5, 1.0)
     assert one.length() == pytest.approx(1.0 + TIMING.before, abs=0.15)
     one.answer("we meet")
     assert one.heard[0].t0 == pytest.approx(5 - TIMING.before, abs=0.15)
@@ -184,17 +155,14 @@ def test_a_click_is_no_speech() -> None:
 
 
 def test_speech_without_sentences_is_not_settled_before_it_must_be() -> None:
-    one = speaker("en")
-    one.say(TIMING.window + 2)
-    one.answer("we meet again")
+    one = speaker("en").after(TIMING.window + 2, "we meet again")
     assert one.stream.settled == 0
 
 
 def test_several_utterances_wait_for_a_late_recogniser_in_order() -> None:
     one = speaker("en")
     for _ in range(3):
-        one.say(1.0)
-        one.hush(1.0)
+        one.after(1.0, -1.0)
     for text in ("one", "two", "three"):
         while one.job is not None and len(one.finals) < ["one", "two", "three"].index(text) + 1:
             one.answer(text)
@@ -205,78 +173,49 @@ def test_several_utterances_wait_for_a_late_recogniser_in_order() -> None:
 
 
 def test_an_answer_without_words_changes_nothing_that_is_shown() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.say(0.6)
-    one.answer("")
-    one.say(0.6)
-    one.answer("we meet again")
+    one = speaker("en").after(1.0, "we meet", 0.6, "", 0.6, "we meet again")
     finish(one, "")
     assert one.texts == ["we meet", "we meet again", "we meet again"]
 
 
 def test_the_same_words_again_are_reported_because_this_makes_them_agreed() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.say(0.6)
-    one.answer("we meet")
+    one = speaker("en").after(1.0, "we meet", 0.6, "we meet")
     assert one.texts == ["we meet", "we meet"]
 
 
 def test_speech_of_which_no_word_is_left_is_withdrawn() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("hm")
+    one = speaker("en").after(1.0, "hm")
     finish(one, "")
     assert [(heard.text, heard.final) for heard in one.heard] == [("hm", False), ("", True)]
 
 
 def test_speech_without_words_is_not_heard_at_all() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("")
+    one = speaker("en").after(1.0, "")
     finish(one, "")
     assert one.heard == [] and one.stream.idle
 
 
 def test_a_failed_job_is_asked_for_again_with_more_audio() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.fail()
+    one = speaker("en").after(1.0, FAILURE)
     assert one.job is None
     one.say(0.6)
     assert one.length() == pytest.approx(1.6, abs=0.1)
 
 
 def test_the_last_words_are_asked_for_twice_and_then_given_up() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.hush(1.0)
-    one.fail()
-    one.fail()
+    one = speaker("en").after(1.0, "we meet", -1.0, FAILURE, FAILURE)
     assert one.finals == ["we meet"] and one.job is None and one.stream.idle
 
 
 def test_a_failure_during_a_pause_is_not_repeated_before_the_end() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.hush(0.3)
-    one.fail()
+    one = speaker("en").after(1.0, "we meet", -0.3, FAILURE)
     assert one.job is None
-    one.hush(0.7)
-    one.answer("we meet again")
+    one.after(-0.7, "we meet again")
     assert one.finals == ["we meet again"]
 
 
 def test_the_end_of_the_audio_ends_the_utterance() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we")
-    one.say(0.3)
+    one = speaker("en").after(1.0, "we", 0.3)
     one.note(one.stream.end())
     assert one.job is not None and one.job.final
     one.answer("we meet")
@@ -286,12 +225,7 @@ def test_the_end_of_the_audio_ends_the_utterance() -> None:
 
 
 def test_stop_ends_everything_with_the_words_so_far() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.say(0.6)
-    one.hush(1.0)
-    one.say(1.0)
+    one = speaker("en").after(1.0, "we meet", 0.6, -1.0, 1.0)
     one.job = None
     one.note(one.stream.stop())
     assert one.finals == ["we meet"] and one.stream.idle and one.job is None
@@ -300,18 +234,12 @@ def test_stop_ends_everything_with_the_words_so_far() -> None:
 
 
 def test_reset_withdraws_what_is_not_final() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.say(0.6)
-    one.hush(1.0)
-    one.say(1.0)
+    one = speaker("en").after(1.0, "we meet", 0.6, -1.0, 1.0)
     one.job = None
     one.note(one.stream.reset())
     assert one.finals == [""] and one.stream.idle
     assert one.heard[-1].words == ()
-    one.say(1.0)
-    one.answer("anew")
+    one.after(1.0, "anew")
     assert one.heard[-1].utterance == 2
 
 
@@ -336,8 +264,7 @@ def test_long_speech_is_settled_sentence_by_sentence_and_stays_one_utterance() -
 
 
 def test_speech_without_sentences_is_settled_at_a_pause_between_words() -> None:
-    one = speaker("en")
-    one.say(21.0)
+    one = speaker("en").after(21.0)
     assert one.length() == pytest.approx(TIMING.longest, abs=0.1)
     said = words("a " * 30) + words("b " * 10, 13.0)
     one.answer(Recognised(words=said))
@@ -346,9 +273,7 @@ def test_speech_without_sentences_is_settled_at_a_pause_between_words() -> None:
 
 
 def test_long_voice_without_words_is_left_behind() -> None:
-    one = speaker("en")
-    one.say(21.0)
-    one.answer("")
+    one = speaker("en").after(21.0, "")
     assert one.stream.settled == pytest.approx(TIMING.longest - 1.0, abs=0.1)
     one.answer("we meet")
     assert one.texts == ["we meet"]
@@ -356,9 +281,9 @@ def test_long_voice_without_words_is_left_behind() -> None:
 
 def test_a_very_long_utterance_may_end_with_all_of_its_words() -> None:
     timing = SpeechTiming(window=2.0, longest=4.0, utterance=2.0)
-    one = Speaker(SpeechRecognition("s", ("en",), timing=timing))
-    one.say(4.2)
-    one.answer("more more more more more more end.")
+    one = Speaker(SpeechRecognition("s", ("en",), timing=timing)).after(
+        4.2, "more more more more more more end."
+    )
     assert one.texts == 2 * ["more more more more more more end."]
     assert [heard.final for heard in one.heard] == [False, True]
 
@@ -379,11 +304,7 @@ def test_a_very_long_utterance_ends_at_a_cut_and_the_rest_is_another_one() -> No
 
 def test_too_much_waiting_audio_ends_the_utterance_with_what_it_has() -> None:
     for late in (lambda one: one.answer("too late"), Speaker.fail):
-        one = speaker("en")
-        one.say(1.0)
-        one.answer("we meet")
-        one.say(1.0)
-        one.say(100.0)
+        one = speaker("en").after(1.0, "we meet", 1.0, 100.0)
         assert one.finals == ["we meet"]
         assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
         late(one)  # the job is of the utterance that has ended
@@ -392,9 +313,7 @@ def test_too_much_waiting_audio_ends_the_utterance_with_what_it_has() -> None:
 
 
 def test_audio_that_waited_too_long_may_be_silent_when_its_utterance_ends() -> None:
-    one = speaker("en")
-    one.say(4.0)
-    one.hush(100.0)
+    one = speaker("en").after(4.0, -100.0)
     assert one.stream.idle and one.finals == []
     assert one.stream.lost == pytest.approx(4.0, abs=0.1)
 
@@ -402,32 +321,25 @@ def test_audio_that_waited_too_long_may_be_silent_when_its_utterance_ends() -> N
 def test_too_much_waiting_audio_drops_the_oldest_utterance_first() -> None:
     one = speaker("en")
     for _ in range(40):
-        one.say(1.5)
-        one.hush(1.0)
+        one.after(1.5, -1.0)
     assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
     assert one.stream.settled >= 35
     assert one.stream.lost == pytest.approx(16 * 1.5, abs=0.5)
 
 
 def test_a_loan_word_does_not_change_the_language() -> None:
-    one = speaker("de", "en")
-    one.say(2.1)
-    one.answer(recognised("wir sehen", "de", 0.99))
+    one = speaker("de", "en").after(2.1, recognised("wir sehen", "de", 0.99))
     finish(one, "Wir sehen uns.")
-    one.say(2.1)
-    one.answer(recognised("Meeting room", "en", 0.6))
+    one.after(2.1, recognised("Meeting room", "en", 0.6))
     assert one.heard[-1].final and one.job is None  # the doubtful words are not shown
-    one.hush(1.0)
-    one.answer(recognised("Meeting room", "en", 0.6))
+    one.after(-1.0, recognised("Meeting room", "en", 0.6))
     assert one.heard[-1].lang == "en"  # but twice is believed
 
 
 def test_a_doubtful_short_answer_is_recognised_again_in_the_language_of_the_speaker() -> None:
-    one = speaker("de", "en")
-    one.say(2.1)
-    one.answer(recognised("wir sehen", "de", 0.99))
-    one.hush(1.0)
-    one.answer(recognised("wir sehen uns", "de"))
+    one = speaker("de", "en").after(
+        2.1, recognised("wir sehen", "de", 0.99), -1.0, recognised("wir sehen uns", "de")
+    )
     one.feed([1.0] * 8 + [0.0] * 40)
     one.answer(recognised("Oh", "en", 0.6))
     assert [job.langs for job in one.jobs[-2:]] == [("de", "en"), ("de",)]
@@ -438,9 +350,7 @@ def test_a_doubtful_short_answer_is_recognised_again_in_the_language_of_the_spea
 
 def test_a_single_language_is_known_even_if_the_recogniser_does_not_name_it() -> None:
     for langs, lang in ((("fr",), "fr"), (("fr", "de"), "")):
-        one = speaker(*langs)
-        one.say(1.0)
-        one.answer(replace(recognised("bon"), lang=""))
+        one = speaker(*langs).after(1.0, replace(recognised("bon"), lang=""))
         assert one.heard[-1].lang == lang
 
 
@@ -467,8 +377,7 @@ def test_a_job_is_told_the_utterance_before_unless_it_was_in_another_language() 
     for lang, prompt in (("en", "A meeting. We meet again."), ("de", "A meeting.")):
         one = speaker("en")
         one.stream.prompt = "A meeting."
-        one.say(1.0)
-        one.answer("We meet")
+        one.after(1.0, "We meet")
         finish(one, "We meet again.")
         one.stream.langs = (lang,)
         one.say(1.0)
@@ -476,9 +385,7 @@ def test_a_job_is_told_the_utterance_before_unless_it_was_in_another_language() 
 
 
 def test_after_a_reset_no_job_is_told_what_was_said_before() -> None:
-    one = speaker("en")
-    one.say(1.0)
-    one.answer("We meet")
+    one = speaker("en").after(1.0, "We meet")
     finish(one, "We meet again.")
     one.note(one.stream.reset())
     one.say(1.0)
