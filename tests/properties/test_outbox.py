@@ -22,7 +22,8 @@ from gateway.protocol.messages import (
     Snapshot,
     Timing,
 )
-from tests.support.meeting import NOW, Screen, read
+from tests.support.meeting import NOW, read
+from tests.support.screen import Screen
 
 PIECES = ("a", " bc", "", "\U0001f600")
 

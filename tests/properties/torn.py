@@ -19,7 +19,8 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Edited, Final, ServerMessage, Source, Synced, Welcome
 from gateway.protocol.notices import Error
 from tests.properties.world import LIMITS, World, ended
-from tests.support.meeting import Peer, Screen, read
+from tests.support.meeting import Peer, read
+from tests.support.screen import Screen
 
 TORN = replace(LIMITS, grace_s=3.0)
 LANGS = ("de", "fr")

@@ -28,7 +28,8 @@ from gateway.protocol.messages import (
 from gateway.protocol.notices import Tick
 from gateway.text import units
 from tests.properties.world import World
-from tests.support.meeting import EAGER, NOW, Meeting, Peer, Screen, meeting, one, only, read
+from tests.support.meeting import EAGER, NOW, Meeting, Peer, meeting, one, only, read
+from tests.support.screen import Screen
 
 LANGS = ("de", "fr", "es")
 SHORT = replace(EAGER, lengths=SegmentLengths(least=2, clause=2, most=4, hard=6, behind=1))
