@@ -191,7 +191,7 @@ async def test_a_private_room_stays_in_its_gateway(redis: RedisServer) -> None:
 async def test_a_drained_owner_hands_its_rooms_over_without_a_loss(redis: RedisServer) -> None:
     async with fleet(redis, 2) as (one, two):
         async with talk(one, "?room=r&role=view") as first:
-            await first.next()
+            await until(lambda: "r" in one.shared.authorities)
             async with (
                 talk(two, "?room=r&to=de") as speaker,
                 talk(two, "?room=r&to=de&role=view") as reader,
@@ -276,8 +276,8 @@ async def test_what_a_gateway_does_not_understand_ends_no_other_room(redis: Redi
 
 
 async def test_readers_notice_nothing_of_a_gateway_that_takes_over(redis: RedisServer) -> None:
-    async with fleet(redis, 3) as (one, two, three), talk(one, "?room=r&role=view") as first:
-        await first.next()  # so that its gateway is the first to take the room
+    async with fleet(redis, 3) as (one, two, three), talk(one, "?room=r&role=view"):
+        await until(lambda: "r" in one.shared.authorities)
         async with (
             talk(two, "?room=r&to=de") as speaker,
             talk(three, "?room=r&to=de&role=view") as reader,
