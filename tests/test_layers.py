@@ -363,7 +363,7 @@ STARTERS = {
     *("client.reconnect", "engines.base.engine"),
     "engines.recognition.openai",
     *("engines.scripted", "engines.vllm.model"),
-    *("engines.wrappers.fallback", "engines.wrappers.supervised", "server.access.jwt_verification"),
+    *("engines.wrappers.routed", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),
     *("server.routes.sse", "server.routes.transcripts", "server.routes.websocket"),
     *("server.runtime.recognition", "server.runtime.room_loading"),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gateway.errors import ClientFault, EngineFault
+from gateway.settings import catalogue
 from gateway.settings.setting import ENGINE_POINTS
 from gateway.text import languages
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from gateway.engines.fetched.known import KnownModel
     from gateway.engines.profiles import Profile
     from gateway.engines.recognition.base import Recogniser
-    from gateway.engines.wrappers.routed import EngineRoute
-    from gateway.engines.wrappers.supervised import Supervisor
+    from gateway.engines.wrappers.route import EngineRoute
     from gateway.settings.catalogue import EngineTable, Settings
 
     Maker = Callable[[Settings, Profile | None], Engine]
@@ -47,34 +47,36 @@ EMBEDDED = Path(__file__).resolve().parents[1] / "model"
 def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | None = None) -> Engine:
     """Construct the engine of ``settings``, and load nothing before `Engine.start`.
 
-    Several engines are put behind one that chooses among them for each job. Around it is the engine
-    that translates in two steps, unless that is switched off.
+    Several engines, or one and its fallback, are put behind one that chooses among them for each
+    job. Around it is the engine that translates in two steps, unless that is switched off.
 
     :param guards: counts what the guards did, as `gateway.engines.wrappers.guarded` describes
 
     Raises `EngineFault`, with a sentence for the operator, if a model or package is missing.
     """
-    from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
+    from gateway.engines.wrappers.route import EngineRoute
+    from gateway.engines.wrappers.routed import RoutedEngine
 
     counts: MutableMapping[tuple[str, str], int] = guards if guards is not None else Counter()
-    if not settings.engines:
-        engine, _ = _with_fallback(settings, counts, insist=False)
-        return _pivoting(engine, settings)
-    built = []
-    for table in settings.engines:
-        # The others go on while one of them is tried again.
+    if not settings.engines and settings.fallback is None:
+        return _pivoting(_wrapped(settings, counts, insist=False), settings)
+    routes = []
+    for table in catalogue.engines(settings):
         try:
-            engine, supervisor = _with_fallback(_of_table(table), counts, insist=True)
+            # The others go on while one of them is tried again.
+            engine = _wrapped(_of_table(table), counts, insist=True)
+            other = _fallback(table.settings)
+            spare = None if other is None else _wrapped(other, counts, insist=True)
         except EngineFault as fault:
+            if not settings.engines:
+                raise
             raise EngineFault(f"The engine {table.name}: {fault}") from fault
-        route = EngineRoute(str(table.name), engine, pairs=table.pairs, weight=table.weight)
-        built.append((route, supervisor))
-        _check_pairs(route, table)
-    routed = RoutedEngine([route for route, _ in built])
-    for _, supervisor in built:
-        if supervisor is not None:
-            supervisor.changed = routed.update
-    return _pivoting(routed, settings)
+        name = str(table.name) if settings.engines else engine.name
+        routes.append(EngineRoute(name, engine, pairs=table.pairs, weight=table.weight))
+        _check_pairs(routes[-1], table)
+        if spare is not None:
+            routes.append(EngineRoute(f"{name}.fallback", spare, pairs=table.pairs, spare=True))
+    return _pivoting(RoutedEngine(routes), settings)
 
 
 def _of_table(table: EngineTable) -> Settings:
@@ -114,18 +116,10 @@ def _pivoting(engine: Engine, settings: Settings) -> Engine:
     return PivotEngine(engine, pivot, settings.flow.stability)
 
 
-def _with_fallback(
-    settings: Settings, counts: MutableMapping[tuple[str, str], int], *, insist: bool
-) -> tuple[Engine, Supervisor | None]:
-    """Construct an engine with its fallback, if it has one.
-
-    Returns also its supervisor, whose `changed` the caller may set, if it has no fallback.
-    """
-    from gateway.engines.wrappers.fallback import FallbackEngine
-
+def _fallback(settings: Settings) -> Settings | None:
+    """Return the settings of the fallback of an engine, None if it has none."""
     if settings.fallback is None:
-        supervisor = _supervised(settings, insist=insist)
-        return _wrapped(supervisor, settings, counts), supervisor
+        return None
     other = replace(settings, engine=settings.fallback, model=settings.fallback_model, profile=None)
     # Two copies of one engine would fail for the same reason.
     if (other.engine, other.model) == (settings.engine, settings.model):
@@ -133,29 +127,24 @@ def _with_fallback(
             "The fallback is the same as the engine: name another one with --fallback,"
             " or another model with --fallback-model."
         )
-    primary, secondary = _supervised(settings, insist=True), _supervised(other, insist=True)
-    engine = FallbackEngine(_wrapped(primary, settings, counts), _wrapped(secondary, other, counts))
-    primary.changed = secondary.changed = engine.update_substitute
-    return engine, None
+    return other
 
 
-def _supervised(settings: Settings, *, insist: bool) -> Supervisor:
-    """Construct an engine that is rebuilt when it dies."""
+def _wrapped(
+    settings: Settings, counts: MutableMapping[tuple[str, str], int], *, insist: bool
+) -> Engine:
+    """Construct an engine that is rebuilt when it dies, with its guards, for texts of any length.
+
+    :param insist: keep trying also if the first start fails
+    """
+    from gateway.engines.base.language_detection import Detector
+    from gateway.engines.wrappers.guarded import GuardedEngine
+    from gateway.engines.wrappers.piecewise import PiecewiseEngine
     from gateway.engines.wrappers.supervised import BACKOFF_MAX, Supervisor
 
     make = partial(_construct, _maker(settings.engine), settings)
     max_backoff = SERVER_BACKOFF_MAX if settings.engine == "openai" else BACKOFF_MAX
-    return Supervisor(make, insist=insist, hang=settings.hang_s, max_backoff=max_backoff)
-
-
-def _wrapped(
-    engine: Engine, settings: Settings, counts: MutableMapping[tuple[str, str], int]
-) -> Engine:
-    """Wrap an engine in the guards and in the engine that splits long texts."""
-    from gateway.engines.base.language_detection import Detector
-    from gateway.engines.wrappers.guarded import GuardedEngine
-    from gateway.engines.wrappers.piecewise import PiecewiseEngine
-
+    engine: Engine = Supervisor(make, insist=insist, hang=settings.hang_s, max_backoff=max_backoff)
     # The scripted engine repeats the source, which the guards would reject as a copy.
     if settings.engine == "scripted":
         return engine

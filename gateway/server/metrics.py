@@ -152,7 +152,7 @@ HELP = {
         "Waiting jobs that could go to the engine; a job may count for several.",
     "gateway_engine_restarts": "Times that the engine was built anew.",
     "gateway_engine_hangs": "Times that the engine was built anew because it hung.",
-    "gateway_engine_taken_over": "Jobs that the fallback engine took over.",
+    "gateway_engine_taken_over": "Jobs that it repeated because another engine had failed at them.",
     "gateway_engine_running": "vLLM: requests in the batch of the last step.",
     "gateway_engine_waiting": "vLLM: requests waiting for the batch at the last step.",
     "gateway_engine_kv_cache_usage": "vLLM: part of the KV cache that is in use.",

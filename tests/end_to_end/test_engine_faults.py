@@ -11,9 +11,9 @@ import httpx2 as httpx
 from gateway.engines.base.engine import Engine, EngineWrapper
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.limits import Limits
+from tests.engines.workshop import with_spare
 from tests.support.live import Live, running, until
 from tests.support.talk import Talk, talk
 
@@ -64,10 +64,9 @@ async def fallen() -> AsyncIterator[tuple[Live, Workshop]]:
     """Run a gateway with a fallback, whose first engine is ready."""
     workshop = Workshop()
     first = supervised(workshop)
-    engine = FallbackEngine(first, Second())
-    first.changed = engine.update_substitute
+    engine = with_spare(first, Second())
     async with running(engine) as live:
-        await until(lambda: engine.substitute is None)
+        await until(lambda: first.health is Health.READY)
         yield live, workshop
 
 
@@ -140,6 +139,7 @@ async def test_the_fallback_takes_over_in_the_middle_of_a_caption_and_clients_ar
                     "engine": "scripted",
                     "fallback": "second",
                     "partials": "on",
+                    "engines": {"first": "dead", "spare": "ready"},
                 },
             )
             scraped = (await client.get("/metrics")).text

@@ -19,7 +19,8 @@ from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.pivot import PivotEngine
-from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.limits import Limits
 from gateway.server.runtime import hub

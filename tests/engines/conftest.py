@@ -17,13 +17,14 @@ from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.engines.profiles import Profile
 from gateway.engines.registry import EMBEDDED
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.piecewise import PiecewiseEngine
 from gateway.engines.wrappers.pivot import PivotEngine
-from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from tests.engines.puppet import Puppet
+from tests.engines.workshop import with_spare
 
 
 class Backwards(dict[tuple[str, str], list[str]]):
@@ -58,14 +59,14 @@ def supervised(dir: Path) -> Iterator[Engine]:
 
 @contextmanager
 def fallback(dir: Path) -> Iterator[Engine]:
-    yield FallbackEngine(ScriptedEngine(pace=0.001), ScriptedEngine(pace=0.001))
+    yield with_spare(ScriptedEngine(pace=0.001), ScriptedEngine(pace=0.001))
 
 
 @contextmanager
 def fallen(dir: Path) -> Iterator[Engine]:
     first = ScriptedEngine(pace=0.001)
     first.start = never  # type: ignore[method-assign]
-    yield FallbackEngine(first, ScriptedEngine(pace=0.001))
+    yield with_spare(first, ScriptedEngine(pace=0.001))
 
 
 class Legs(ScriptedEngine):

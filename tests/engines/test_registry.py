@@ -21,7 +21,6 @@ from gateway.engines.ctranslate2.engine import BATCH
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.engines.registry import SERVER_BACKOFF_MAX
 from gateway.engines.vllm.engine import VllmEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.piecewise import PiecewiseEngine
 from gateway.engines.wrappers.pivot import PivotEngine
@@ -87,22 +86,25 @@ def test_the_scripted_engine_is_not_guarded() -> None:
 
 def test_a_fallback_engine_is_built_beside_the_chosen_one(model: Path) -> None:
     engine = build(Settings(model=str(model), fallback="scripted", hang_s=7))
-    assert isinstance(engine, FallbackEngine)
-    assert isinstance(engine.primary, PiecewiseEngine)
-    assert isinstance(engine.primary.engine, GuardedEngine)
-    living = engine.primary.engine.engine
-    assert isinstance(living, Supervisor) and isinstance(engine.secondary, Supervisor)
+    assert isinstance(engine, RoutedEngine)
+    chosen, spare = engine.routes
+    assert (chosen.spare, spare.spare) == (False, True)
+    assert isinstance(chosen.engine, PiecewiseEngine)
+    assert isinstance(chosen.engine.engine, GuardedEngine)
+    living = chosen.engine.engine.engine
+    assert isinstance(living, Supervisor) and isinstance(spare.engine, Supervisor)
     assert living.insist and living.hang == 7
-    assert living.changed == engine.secondary.changed == engine.update_substitute
-    assert engine.name == "ctranslate2:opus-mt-en-de"
+    assert living.changed == spare.engine.changed == engine.update
+    assert engine.name == chosen.name == "ctranslate2:opus-mt-en-de"
+    assert spare.name == "ctranslate2:opus-mt-en-de.fallback"
     close(engine)
 
 
 def test_the_embedded_model_can_take_over_from_a_server() -> None:
     url = "http://127.0.0.1:1/v1"
     engine = build(Settings(engine="openai", openai_url=url, model="qwen3", fallback="ctranslate2"))
-    assert isinstance(engine, FallbackEngine)
-    assert engine.secondary.name == "ctranslate2:embedded"
+    assert isinstance(engine, RoutedEngine)
+    assert engine.routes[1].engine.name == "ctranslate2:embedded"
     close(engine)
 
 
@@ -315,8 +317,8 @@ def test_an_engine_of_several_can_have_its_own_fallback(model: Path) -> None:
         EngineTable(name="a", settings=Settings(model=str(model), fallback="scripted")),
         EngineTable(name="b", settings=Settings(engine="scripted")),
     )
-    inner = engine.routes[0].engine
-    assert isinstance(inner, FallbackEngine) and inner.changed == engine.update
+    assert [route.name for route in engine.routes] == ["a", "a.fallback", "b"]
+    assert [route.spare for route in engine.routes] == [False, True, False]
     close(engine)
 
 

@@ -20,16 +20,17 @@ from gateway.engines import profiles, registry
 from gateway.engines.base.engine import Engine
 from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.engines.openai.engine import OpenAIEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.piecewise import PiecewiseEngine
 from gateway.engines.wrappers.pivot import PivotEngine
-from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.job import Job
 from gateway.settings.catalogue import Settings
 from tests.engines.openai_server import Script, Server
 from tests.engines.vllm_factory import SETTINGS, make_vllm, require
+from tests.engines.workshop import with_spare
 from tests.quality import SETS, captions, lines
 
 FEW = 10
@@ -88,7 +89,7 @@ WRAPPERS: dict[str, Callable[[], Engine]] = {
     "guarded": lambda: GuardedEngine(plain(), Counter()),
     "piecewise": lambda: PiecewiseEngine(plain()),
     "supervised": lambda: Supervisor(plain),
-    "fallback": lambda: FallbackEngine(plain(), plain()),
+    "fallback": lambda: with_spare(plain(), plain()),
     "routed": lambda: RoutedEngine([EngineRoute(f"e{n}", plain()) for n in range(2)]),
     "pivot": lambda: PivotEngine(plain(), "en"),
 }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from tests.support.live import until
@@ -116,3 +119,35 @@ Start = Callable[..., Awaitable[Supervisor]]
 def supervised(build: Callable[[], Engine], time: Time, *, insist: bool = False) -> Supervisor:
     """Return a supervisor whose random waits are as long as possible."""
     return Supervisor(build, insist=insist, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0)
+
+
+def with_spare(first: Engine, spare: Engine) -> RoutedEngine:
+    """Return two engines of which the second one is the fallback of the first."""
+    return RoutedEngine([EngineRoute("first", first), EngineRoute("spare", spare, spare=True)])
+
+
+def substitutes(engine: Engine) -> list[str | None]:
+    """Return a list to which each new substitute of an engine is added."""
+    told: list[str | None] = []
+
+    def tell() -> None:
+        if engine.substitute != (told[-1] if told else before):
+            told.append(engine.substitute)
+
+    before = engine.substitute
+    engine.changed = tell
+    return told
+
+
+class Named(ScriptedEngine):
+    """A scripted engine with a name, held from the beginning if ``held``."""
+
+    def __init__(self, name: str = "one", *, held: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._name = name
+        if held:
+            self.hold()
+
+    @property
+    def name(self) -> str:
+        return self._name

@@ -16,7 +16,7 @@ from gateway.core.session.quota import Account
 from gateway.engines.registry import build
 from gateway.engines.scripted import ScriptedRecogniser
 from gateway.engines.vllm.compat import EngineStats
-from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.route import EngineRoute
 from gateway.io.tasks import failures
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
@@ -42,8 +42,9 @@ UNITS = {"seconds", "bytes", "characters", "tokens", "share"}
 def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the answer of a gateway with every part there is, to which everything has happened."""
     engine = build(Settings(engine="ctranslate2", fallback="scripted"))
-    stats = {**engine.stats(), **EngineStats().values}
-    monkeypatch.setattr(FallbackEngine, "stats", lambda _: stats)
+    first = next(iter(engine.parts.values()))
+    stats = {**first.stats(), **EngineStats().values}
+    monkeypatch.setattr(EngineRoute, "stats", lambda _: stats)
     guards = Counter({("loop", "retried"): 1})
     app = create_app(
         engine,

@@ -13,12 +13,11 @@ from websockets.asyncio.client import connect
 from gateway.engines.base.engine import Engine
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.supervised import BACKOFF, FAILING_SHARE, FAILURES, HANG, Supervisor
 from tests.engines.openai.test_engine_life import supervised
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
-from tests.engines.workshop import Time
+from tests.engines.workshop import Time, with_spare
 from tests.server.started import gateway
 from tests.support.live import Live, running, until
 from tests.support.talk import Talk, run, talk
@@ -64,8 +63,7 @@ async def test_captions_switch_to_the_fallback_and_back_and_readers_are_told(ill
     time = Time()
     with Server(default=ill) as server:
         first = supervised(server, time)
-        engine = FallbackEngine(first, ScriptedEngine())
-        first.changed = engine.update_substitute
+        engine = with_spare(first, ScriptedEngine())
         async with (
             ready(engine, first) as live,
             talk(live, "?from=en&to=de") as peer,

@@ -28,7 +28,6 @@ from gateway.engines.profiles import load
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.vllm.compat import VllmApi
 from gateway.engines.vllm.model import LoadedModel
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.piecewise import PiecewiseEngine
 from gateway.engines.wrappers.supervised import Supervisor
@@ -43,6 +42,7 @@ from gateway.server.runtime.room_host import RoomHost
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError
 from tests.engines.openai_server import Script, Server, event
+from tests.engines.workshop import with_spare
 from tests.support.live import running, until
 from tests.support.talk import talk
 
@@ -172,7 +172,7 @@ def wrapped(engine: Engine, *, other: Engine | None = None) -> Engine:
     """Return an engine in the wrappers of every engine, with a fallback that fails as well."""
     living = Supervisor(lambda: engine)
     whole = PiecewiseEngine(GuardedEngine(living, Counter()))
-    return whole if other is None else FallbackEngine(whole, other)
+    return whole if other is None else with_spare(whole, other)
 
 
 async def test_a_text_that_a_model_server_quotes_is_not_logged(

@@ -86,7 +86,7 @@ class Engine(ModelService, Protocol):
     """A translator. The members with a default are for engines that are made of several."""
 
     changed: Callable[[], None] = staticmethod(lambda: None)
-    """Called at once when `substitute`, and with it `capacity`, has changed."""
+    """Called at once when `substitute`, `capacity` or the answers of `serves` have changed."""
 
     @property
     def profile(self) -> Model:
@@ -110,6 +110,10 @@ class Engine(ModelService, Protocol):
     def serves(self, source: str, target: str) -> bool:
         """Tell whether a job of this pair would be translated now."""
         return self.health is Health.READY and self.profile.supports(source, target)
+
+    def prepare(self, source: str, target: str) -> None:
+        """Begin to get ready for a pair of its languages that it does not serve yet."""
+        return
 
     def submit(self, job: Job, sink: Sink) -> None:
         """Begin to translate ``job``, and send the output to ``sink``."""
@@ -352,6 +356,20 @@ class EngineWrapper(ServiceWrapper[Engine], PushEngine):
     @property
     def profile(self) -> Model:
         return self.engine.profile
+
+    @property
+    def changed(self) -> Callable[[], None]:
+        return self.engine.changed
+
+    @changed.setter
+    def changed(self, call: Callable[[], None]) -> None:
+        self.engine.changed = call
+
+    def serves(self, source: str, target: str) -> bool:
+        return self.engine.serves(source, target)
+
+    def prepare(self, source: str, target: str) -> None:
+        self.engine.prepare(source, target)
 
     def submit(self, job: Job, sink: Sink) -> None:
         self.engine.submit(job, sink)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -94,15 +94,6 @@ class PivotEngine(EngineWrapper):
         return self.engine.substitute
 
     @property
-    def changed(self) -> Callable[[], None]:
-        """Called when `substitute`, the capacity or the number of free slots has changed."""
-        return self.engine.changed
-
-    @changed.setter
-    def changed(self, call: Callable[[], None]) -> None:
-        self.engine.changed = call
-
-    @property
     def parts(self) -> Mapping[str, Engine]:
         """The engines inside, by name."""
         return self.engine.parts
@@ -112,6 +103,11 @@ class PivotEngine(EngineWrapper):
         """The slots of the engines inside; None if there is one engine only."""
         inner = self.engine.slots
         return None if inner is None else PivotSlots(self, inner)
+
+    def prepare(self, source: str, target: str) -> None:
+        legs = ((source, self.pivot), (self.pivot, target))
+        for leg in legs if self.profile.pivots(source, target) else ((source, target),):
+            self.engine.prepare(*leg)
 
     def first_target(self, source: str, target: str) -> str:
         """Return the language into which a job of a pair would be translated first."""
@@ -126,6 +122,8 @@ class PivotEngine(EngineWrapper):
     # --- jobs -----------------------------------------------------------------------------------
 
     def submit(self, job: Job, sink: Sink) -> None:
+        if not self.engine.serves(job.source, job.target):
+            self.prepare(job.source, job.target)
         if self._takes_two_steps(job.source, job.target):
             PivotSink(self, self._open_sinks, job, sink).begin()
         elif job.utterance and languages.same(job.target, self.pivot):

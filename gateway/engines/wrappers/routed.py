@@ -5,104 +5,43 @@ know: any particular engine, why one is gone, how it comes back
 (`gateway.engines.wrappers.supervised`), jobs that take two steps
 (`gateway.engines.wrappers.pivot`).
 
-Each engine comes with its own supervision, fallback, guards and splitting of long texts. Of those
-that are ready for a pair, one with a free slot is chosen, and of these the one with the least load
-for its weight (`EngineRoute.load`).
+Each engine comes with its own supervision, guards and splitting of long texts. Of those that are
+ready for a pair, one with a free slot is chosen, and of these the one with the least load for its
+weight (`EngineRoute.load`). A spare engine (the setting ``fallback``) gets jobs of pairs for which
+no other engine is ready, and jobs at which one failed. It is loaded from the start, so that it can
+take over at once. The translation of a growing text passes from one engine to the other by its
+forced prefix: neither engine takes back what the other has committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
-from gateway.core.base.model import Model
+from msgspec.structs import replace
+
 from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
     PushEngine,
     Sink,
+    SinkWrapper,
+    is_engine_failure,
     log_repeat,
     refuse,
 )
 from gateway.engines.base.service import Health
 from gateway.engines.profiles.pairs import PairTable
-from gateway.engines.wrappers.fallback import FallbackSink, adapted
+from gateway.engines.wrappers.route import EngineRoute
 from gateway.errors import EngineFault, EngineGone
-from gateway.job import Job
-from gateway.text import languages
-
-ANY = "*"
-"""Stands for every language in the pairs of a route."""
-
-Pairs = tuple[tuple[str, str], ...]
+from gateway.job import Chunk, Job
 
 AWAY = 1.25
 """Factor of the load of an engine that has not the beginning of the same growing text in its prefix
 cache, and so takes longer for the job."""
-
-KNOWN_PAIRS = 4_096
-"""Pairs whose answer a route remembers. Tags come from clients, so there must be a bound."""
-
-
-class EngineRoute:
-    """One of several engines: its pairs and its jobs.
-
-    :param name: unique name, for metrics
-    :param pairs: pairs that it is given, with `ANY`; None: all pairs of its model
-    :param weight: share of the jobs that it gets, compared with one of as many slots
-    """
-
-    def __init__(
-        self, name: str, engine: Engine, *, pairs: Pairs | None = None, weight: float = 1.0
-    ) -> None:
-        self.name = name
-        self.engine = engine
-        self.weight = weight
-        self.jobs = 0
-        """Jobs that it has now."""
-        self._pairs = pairs
-        self._model: Model | None = None
-        self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
-
-    def takes(self, source: str, target: str) -> bool:
-        """Tell whether it is given a pair, ready or not."""
-        model = self.engine.profile
-        if model is not self._model or len(self._taken) > KNOWN_PAIRS:
-            self._model, self._taken = model, {}
-        known = self._taken.get((source, target))
-        if known is None:
-            allowed = self._pairs is None or any(
-                _fits(first, source) and _fits(second, target) for first, second in self._pairs
-            )
-            known = self._taken[source, target] = allowed and model.supports(source, target)
-        return known
-
-    def covers(self, other: EngineRoute) -> bool:
-        """Tell whether it is given all pairs of another one, which has the same model."""
-        if self._pairs is None or other._pairs is None:
-            return self._pairs is None
-        return set(other._pairs) <= set(self._pairs)
-
-    def serves(self, source: str, target: str) -> bool:
-        """Tell whether it would translate a pair now."""
-        ready = self.engine.health is Health.READY
-        # Another engine may translate instead, one with fewer pairs than the profile has.
-        return ready and self.takes(source, target) and self.engine.serves(source, target)
-
-    @property
-    def free(self) -> int:
-        """Number of jobs that it takes without making others wait."""
-        return max(0, self.engine.capacity - self.jobs)
-
-    @property
-    def load(self) -> float:
-        """Jobs of each slot, and one more of them all, divided by the weight.
-
-        An engine that is faster than another one ends its jobs sooner, and so is given more.
-        """
-        return (1 + self.jobs / max(1, self.engine.capacity)) / self.weight
 
 
 class RoutedEngine(PushEngine):
@@ -112,8 +51,11 @@ class RoutedEngine(PushEngine):
         self.routes = tuple(routes)
         self.changed: Callable[[], None] = lambda: None
         """Called when the capacity or `substitute` has changed."""
-        self._working = self.name
-        self._reduced = False
+        self._substitute: str | None = None
+        self._chosen = [route for route in self.routes if not route.spare]
+        self._spare = [route for route in self.routes if route.spare]
+        self._lent: set[tuple[str, str]] = set()  # pairs of chosen engines that a spare one does
+        self._starts: dict[EngineRoute, asyncio.Task[None]] = {}
         self._started = self._closed = False
         self._open_sinks: dict[str, RoutedSink] = {}
         self._table: tuple[tuple[object, ...], PairTable] | None = None
@@ -124,11 +66,11 @@ class RoutedEngine(PushEngine):
 
     @property
     def name(self) -> str:
-        return ", ".join(dict.fromkeys(route.engine.name for route in self.routes))
+        return _names(self._chosen)
 
     @property
     def profile(self) -> PairTable:
-        models = [route.engine.profile for route in self.routes]
+        models = [route.profile for route in (*self._chosen, *self._spare)]
         key = tuple(map(id, models))  # a model server may name another model later
         if self._table is None or self._table[0] != key:
             self._table = key, PairTable(models, self._takes)
@@ -136,15 +78,14 @@ class RoutedEngine(PushEngine):
 
     @property
     def capacity(self) -> int:
-        """Sum over the engines that are ready; over all if none is, so that their jobs fail."""
-        ready = [route for route in self.routes if route.engine.health is Health.READY]
-        return sum(route.engine.capacity for route in ready or self.routes)
+        """Sum over the engines that get jobs; over all if none is ready, so that jobs fail."""
+        return sum(route.capacity for route in self._working() or self._chosen)
 
     @property
     def health(self) -> Health:
         if self._closed:
             return Health.CLOSED
-        states = [route.engine.health for route in self.routes]
+        states = [route.health for route in self.routes]
         if not self._started:
             return Health.STARTING
         return next(
@@ -153,11 +94,11 @@ class RoutedEngine(PushEngine):
 
     @property
     def unfinished(self) -> int:
-        return sum(route.engine.unfinished for route in self.routes)
+        return sum(route.unfinished for route in self.routes)
 
     @property
     def parts(self) -> Mapping[str, Engine]:
-        return {route.name: route.engine for route in self.routes}
+        return {route.name: route for route in self.routes}
 
     @property
     def slots(self) -> Slots:
@@ -169,7 +110,7 @@ class RoutedEngine(PushEngine):
 
         An engine whose twin of the same name is given its pairs too is not missed.
         """
-        return self._working if self._reduced else None
+        return self._substitute
 
     def stats(self) -> Mapping[str, float]:
         """Return nothing: the engines are counted one by one, see `parts`."""
@@ -182,10 +123,10 @@ class RoutedEngine(PushEngine):
     # As `Slots`
 
     def lane(self, source: str, target: str) -> Lane:
-        return tuple(route.name for route in self.routes if route.serves(source, target))
+        return tuple(route.name for route in self._able(source, target))
 
     def size(self, lane: Lane) -> int:
-        return sum(route.engine.capacity for route in self.routes if route.name in lane)
+        return sum(route.capacity for route in self.routes if route.name in lane)
 
     def free(self, lane: Lane) -> int:
         return sum(route.free for route in self.routes if route.name in lane) if lane else 1
@@ -193,46 +134,79 @@ class RoutedEngine(PushEngine):
     # --- life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start all engines; return when each has started or failed for the first time."""
+        """Start all engines. Return when each is ready, has failed once, or is replaced."""
         # They start side by side. Engines that share a GPU wait for each other by themselves.
-        await asyncio.gather(*(route.engine.start() for route in self.routes))
+        for route in self.routes:
+            task = asyncio.create_task(route.start(), name=f"start {route.name}")
+            task.add_done_callback(lambda _: self.update())
+            self._starts[route] = task
+        while not all(map(self._settled, self._chosen)):
+            waiting = [task for task in self._starts.values() if not task.done()]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         self._started = True
         self.update()
 
+    def _settled(self, route: EngineRoute) -> bool:
+        """Tell whether the jobs of an engine can be done, or its start and its spares' failed."""
+        able = [route, *(spare for spare in self._spare if spare.covers(route))]
+        ready = any(each.health is Health.READY for each in able)
+        return ready or all(self._starts[each].done() for each in able)
+
     async def aclose(self) -> None:
         self._closed = True
-        await asyncio.gather(*(route.engine.aclose() for route in self.routes))
+        for task in self._starts.values():
+            task.cancel()
+        await asyncio.gather(*self._starts.values(), return_exceptions=True)
+        await asyncio.gather(*(route.aclose() for route in self.routes))
+
+    def prepare(self, source: str, target: str) -> None:
+        able = [route for route in self._chosen if route.takes(source, target)]
+        if any(route.serves(source, target) for route in able):
+            return
+        for route in able:
+            route.prepare(source, target)
+        pair = (source, target)
+        if able and pair not in self._lent and any(one.serves(*pair) for one in self._spare):
+            self._lent.add(pair)
+            self.update()
 
     def update(self) -> None:
-        """Tell the hub of a change in the health of an engine."""
-        working = [
-            inner.substitute or inner.name
-            for inner in (route.engine for route in self.routes)
-            if inner.health is Health.READY
-        ]
+        """Tell the hub of a change in the health or the pairs of an engine."""
+        self._lent = {
+            pair for pair in self._lent if not any(route.serves(*pair) for route in self._chosen)
+        }
         # While none works, the last report stays: nothing has come back.
-        if self._started and working:
-            self._working = ", ".join(dict.fromkeys(working))
-            self._reduced = self._working != self.name or any(
-                route.engine.health is not Health.READY and not self._has_twin(route)
-                for route in self.routes
-            )
+        if self._started and (working := self._working()):
+            away = self._lent or any(map(self._is_missed, self._chosen))
+            self._substitute = _names(working) if away else None
         if self._started and not self._closed:
             self.changed()
 
-    def _has_twin(self, gone: EngineRoute) -> bool:
-        """Tell whether a ready engine of the same name is given all pairs of one that is gone."""
-        return any(
-            route.engine.health is Health.READY
+    def _working(self) -> list[EngineRoute]:
+        """Return the engines that get jobs now: a spare one only if another is missed."""
+        missed = [route for route in self._chosen if self._is_missed(route)]
+        return [
+            route
+            for route in self.routes
+            if route.health is Health.READY
+            and (not route.spare or self._lent or any(map(route.covers, missed)))
+        ]
+
+    def _is_missed(self, gone: EngineRoute) -> bool:
+        """Tell whether an engine is gone, and has no ready twin that is given all its pairs."""
+        return gone.health is not Health.READY and not any(
+            route.health is Health.READY
             and route.engine.name == gone.engine.name
             and route.covers(gone)
-            for route in self.routes
+            for route in self._chosen
         )
 
     # --- jobs -----------------------------------------------------------------------------------
 
     def submit(self, job: Job, sink: Sink) -> None:
         route = self.choose(job)
+        if route is None or route.spare:
+            self.prepare(job.source, job.target)
         if route is not None:
             RoutedSink(self, self._open_sinks, job, sink).give(route)
         elif self._closed:
@@ -247,25 +221,29 @@ class RoutedEngine(PushEngine):
 
         :param without: an engine that failed at it
         """
-        able = [
-            route
-            for route in self.routes
-            if route is not without and route.serves(job.source, job.target)
-        ]
+        able = self._able(job.source, job.target, without)
         if len(able) < 2:
             return able[0] if able else None
         able = [route for route in able if route.free] or able
         home = max(able, key=lambda route: _affinity(job, route.name)) if job.room else None
-
         return min(able, key=lambda route: route.load * (1.0 if home in (None, route) else AWAY))
 
-    def take_over(self, sink: FallbackSink, fault: EngineFault) -> bool:
+    def _able(
+        self, source: str, target: str, without: EngineRoute | None = None
+    ) -> list[EngineRoute]:
+        """Return the engines that a job of a pair can go to now."""
+        able = [
+            route for route in self.routes if route is not without and route.serves(source, target)
+        ]
+        return [route for route in able if not route.spare] or able
+
+    def take_over(self, sink: RoutedSink, fault: EngineFault) -> bool:
         """Repeat a job at which an engine failed on another one; return False if there is none."""
-        assert isinstance(sink, RoutedSink)
         route = None if self._closed else self.choose(sink.job, without=sink.route)
         if route is None:
             return False
         log_repeat(sink.job, route.name, fault)
+        route.takeovers += 1
         sink.route.jobs -= 1
         sink.give(route)
         return True
@@ -280,19 +258,48 @@ class RoutedEngine(PushEngine):
         return any(route.takes(source, target) for route in self.routes)
 
 
-class RoutedSink(FallbackSink):
-    """A job that one of several engines has, or another one after that failed at it."""
+class RoutedSink(SinkWrapper):
+    """A job that one of several engines has, or another one after the first failed at it."""
 
-    __slots__ = ("route",)
+    __slots__ = ("engine", "has_output", "reset_pending", "route", "taken_over")
 
-    engine: RoutedEngine
+    def __init__(
+        self, engine: RoutedEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
+    ) -> None:
+        super().__init__(open_sinks, job, sink)
+        self.engine = engine
+        self.has_output = self.taken_over = False
+        self.reset_pending = False  # the next chunk has to void the output so far
 
     def give(self, route: EngineRoute) -> None:
+        """Submit the job to an engine that serves its pair."""
         self.route = route
         route.jobs += 1
-        job = adapted(self.job, route.engine.profile)
-        assert job is not None, "the engine was chosen for its languages"
+        source, target = route.profile.resolve(self.job.source, self.job.target)
+        # Token ids mean nothing to another vocabulary, so they are left out.
+        job = replace(self.job, source=source, target=target, prefix_ids=())
         route.engine.submit(job, self)
+
+    def chunk(self, chunk: Chunk) -> None:
+        if not self.live:
+            return
+        self.has_output = True
+        if self.reset_pending:
+            self.reset_pending = False
+            chunk = replace(chunk, reset=True)
+        self.sink.chunk(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        if not self.live:
+            return
+        if is_engine_failure(fault) and not self.taken_over:
+            self.taken_over, self.reset_pending = True, self.has_output
+            if self.engine.take_over(self, fault):
+                return
+        if fault is None and self.reset_pending:
+            # The other engine wrote nothing, so no chunk of its own has voided the output.
+            self.sink.chunk(Chunk("", tokens=0, reset=True))
+        self.finish(fault)
 
     def finish(self, fault: EngineFault | None) -> None:
         if self.live:
@@ -300,11 +307,11 @@ class RoutedSink(FallbackSink):
         super().finish(fault)
 
 
+def _names(routes: Iterable[EngineRoute]) -> str:
+    return ", ".join(dict.fromkeys(route.engine.name for route in routes))
+
+
 def _affinity(job: Job, engine: str) -> bytes:
     """Return the rank of an engine for the texts of the job's room and language."""
     # Rendezvous hashing: if an engine is gone, only its own rooms move.
     return blake2b(f"{job.room}.{job.target}.{engine}".encode(), digest_size=8).digest()
-
-
-def _fits(tag: str, asked: str) -> bool:
-    return tag == ANY or languages.same(tag, asked)

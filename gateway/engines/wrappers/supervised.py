@@ -339,10 +339,19 @@ class Supervisor(Supervision[Engine], EngineWrapper):
     """An `Engine` around the current one of a series of engines."""
 
     probe = "translate a word"
+    changed: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, build: Callable[[], Engine], **options: Any) -> None:
-        super().__init__(build, **options)
+        def make() -> Engine:
+            engine = build()
+            engine.changed = lambda: self.changed()
+            return engine
+
+        super().__init__(make, **options)
         self._open_sinks: dict[str, SupervisedSink] = {}
+
+    def serves(self, source: str, target: str) -> bool:
+        return self._health is Health.READY and self.engine.serves(source, target)
 
     def submit(self, job: Job, sink: Sink) -> None:
         fault = self.refusal()

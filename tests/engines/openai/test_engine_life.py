@@ -17,7 +17,7 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.base.service import Health
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import (
     BACKOFF,
     FAILING_SHARE,
@@ -32,7 +32,7 @@ from gateway.job import Job
 from tests.engines import reading
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
-from tests.engines.workshop import Time
+from tests.engines.workshop import Time, substitutes, with_spare
 from tests.support.live import until
 
 WINDOW = HANG * FAILING_SHARE
@@ -72,19 +72,18 @@ async def text(engine: Engine, job: Job) -> str:
     return shown
 
 
-Work = Callable[[Server, Time, FallbackEngine, list[str | None]], Awaitable[None]]
+Work = Callable[[Server, Time, RoutedEngine, list[str | None]], Awaitable[None]]
 
 
 async def with_fallback(work: Work) -> None:
     """Run ``work`` with a server, an engine with a fallback, and its reported substitutes."""
-    time, told = Time(), []
+    time = Time()
     with Server() as server:
         first = supervised(server, time)
-        engine = FallbackEngine(first, Second())
-        first.changed = engine.update_substitute
-        engine.changed = lambda: told.append(engine.substitute)
+        engine = with_spare(first, Second())
+        told = substitutes(engine)
         await engine.start()
-        await until(lambda: engine.substitute is None)
+        await until(lambda: first.health is Health.READY)
         told.clear()
         await work(server, time, engine, told)
         await engine.aclose()
@@ -93,11 +92,11 @@ async def with_fallback(work: Work) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def back(server: Server, time: Time, engine: FallbackEngine, wait: float) -> None:
+async def back(server: Server, time: Time, engine: RoutedEngine, wait: float) -> None:
     """Have the server work again, and check that it is used after ``wait`` seconds."""
     server.default = lambda body: Script()
     await time.end_sleep(wait)
-    await until(lambda: engine.primary.health is Health.READY)
+    await until(lambda: engine.routes[0].health is Health.READY)
     assert await text(engine, job()) == MODEL
 
 
@@ -108,7 +107,7 @@ def probes(server: Server) -> int:
 
 async def test_the_fallback_takes_over_after_a_server_hangs_for_hang_s() -> None:
     async def work(
-        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+        server: Server, time: Time, engine: RoutedEngine, told: list[str | None]
     ) -> None:
         server.default = lambda body: Script(late=True)
         reading = [asyncio.create_task(text(engine, job(f"j{n}"))) for n in range(7)]
@@ -136,7 +135,7 @@ async def test_the_fallback_takes_over_after_a_server_hangs_for_hang_s() -> None
 
 async def test_a_server_that_stops_in_the_middle_of_its_texts_hangs() -> None:
     async def work(
-        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+        server: Server, time: Time, engine: RoutedEngine, told: list[str | None]
     ) -> None:
         server.default = lambda body: Script(pieces=["Gut", "en"], hold=1)
         reading = asyncio.create_task(text(engine, job()))
@@ -156,13 +155,13 @@ async def test_the_fallback_takes_over_from_a_server_that_answers_only_with_erro
     status: int,
 ) -> None:
     async def work(
-        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+        server: Server, time: Time, engine: RoutedEngine, told: list[str | None]
     ) -> None:
         server.default = lambda body: Script(status=status, body={"error": {"message": "oops"}})
         for n in range(FAILURES):
             if n:  # not after the last: the next attempt would be due
                 await time.pass_(WINDOW / 2)
-            assert engine.primary.health is Health.READY
+            assert engine.routes[0].health is Health.READY
             chunks = await reading.chunks(engine, job(f"j{n}"))
             assert [(chunk.text, chunk.reset) for chunk in chunks] == [
                 ("Guten", False),
@@ -204,7 +203,7 @@ async def test_a_restarted_server_is_used_again() -> None:
 
 async def test_refused_texts_fail_and_the_server_stays_in_use() -> None:
     async def work(
-        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+        server: Server, time: Time, engine: RoutedEngine, told: list[str | None]
     ) -> None:
         too_long = Script(status=400, body={"error": {"message": "too long", "code": 400}})
         for n in range(FAILURES * 3):
@@ -213,14 +212,14 @@ async def test_refused_texts_fail_and_the_server_stays_in_use() -> None:
                 await text(engine, job(f"j{n}"))
             await time.pass_(WINDOW)
         assert await text(engine, job()) == MODEL
-        assert (told, engine.takeovers) == ([], 0)
+        assert (told, engine.routes[1].takeovers) == ([], 0)
 
     await with_fallback(work)
 
 
 async def test_a_server_that_is_full_for_a_short_time_stays_in_use() -> None:
     async def work(
-        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+        server: Server, time: Time, engine: RoutedEngine, told: list[str | None]
     ) -> None:
         server.script(*[Script(status=429, body={})] * FAILURES * 3)
         made = await asyncio.gather(*[text(engine, job(f"j{n}")) for n in range(FAILURES * 3)])

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.engines.base.service import Health
-from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
 from tests.engines.reading import job, read
 from tests.engines.vllm_factory import make_vllm, require
 from tests.support.live import until

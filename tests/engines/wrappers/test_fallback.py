@@ -10,12 +10,22 @@ import pytest
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
-from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Job
 from tests.engines.reading import chunks as read
-from tests.engines.workshop import Broken, Loading, Time, settle
+from tests.engines.reading import started
+from tests.engines.workshop import (
+    Broken,
+    Loading,
+    Named,
+    Time,
+    settle,
+    substitutes,
+    with_spare,
+)
 from tests.support.typed import current
 
 
@@ -39,7 +49,7 @@ class Second(ScriptedEngine):
         return super().pieces(job)
 
 
-async def text(engine: FallbackEngine, job: Job) -> str:
+async def text(engine: RoutedEngine, job: Job) -> str:
     shown = ""
     for chunk in await read(engine, job):
         shown = chunk.text if chunk.reset else shown + chunk.text
@@ -47,20 +57,19 @@ async def text(engine: FallbackEngine, job: Job) -> str:
 
 
 async def test_the_primary_translates_while_it_is_ready() -> None:
-    engine = FallbackEngine(ScriptedEngine(capacity=3), Second())
+    engine = with_spare(ScriptedEngine(capacity=3), Second())
     await engine.start()
     await settle()
     assert (engine.name, engine.capacity, engine.substitute) == ("scripted", 3, None)
     assert await text(engine, job()) == "[de] good morning"
     assert engine.unfinished == 0
-    assert engine.profile is engine.primary.profile
     await engine.aclose()
 
 
 async def test_the_secondary_translates_until_the_primary_is_loaded() -> None:
-    first, told = Loading(), []
-    engine = FallbackEngine(first, Second())
-    engine.changed = lambda: told.append(engine.substitute)
+    first = Loading()
+    engine = with_spare(first, Second())
+    told = substitutes(engine)
     assert current(engine.health) is Health.STARTING
     await engine.start()
     assert engine.health is Health.READY
@@ -78,7 +87,7 @@ async def test_a_primary_that_cannot_be_started_is_retried_for_ever() -> None:
     first = Supervisor(
         lambda: broken, insist=True, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0
     )
-    engine = FallbackEngine(first, Second())
+    engine = with_spare(first, Second())
     await engine.start()
     await settle()
     broken.error = RuntimeError("a bug")
@@ -93,7 +102,7 @@ async def test_a_primary_that_cannot_be_started_is_retried_for_ever() -> None:
 
 async def test_a_job_of_a_dying_primary_is_repeated_by_the_secondary() -> None:
     first = ScriptedEngine()
-    engine = FallbackEngine(first, Second())
+    engine = with_spare(first, Second())
     await engine.start()
     await settle()
     first.hold()
@@ -106,7 +115,7 @@ async def test_a_job_of_a_dying_primary_is_repeated_by_the_secondary() -> None:
         ("Guten", True),
         (" Tag", False),
     ]
-    assert engine.stats()["taken_over"] == 1
+    assert [part.stats()["taken_over"] for part in engine.parts.values()] == [0, 1]
     await engine.aclose()
 
 
@@ -114,7 +123,7 @@ async def test_output_of_the_primary_is_voided_even_if_the_secondary_has_none() 
     first = ScriptedEngine(fault=failing(EngineGone("It died."), at=1))
     second = Second()
     second.script = {("good morning", "de"): []}
-    engine = FallbackEngine(first, second)
+    engine = with_spare(first, second)
     await engine.start()
     await settle()
     assert await text(engine, job()) == ""
@@ -123,7 +132,7 @@ async def test_output_of_the_primary_is_voided_even_if_the_secondary_has_none() 
 
 async def test_the_secondary_gets_the_forced_prefix_without_the_ids_of_the_primary() -> None:
     second = Second()
-    engine = FallbackEngine(Loading(), second)
+    engine = with_spare(Loading(), second)
     await engine.start()
     assert await text(engine, job(prefix="Guten", prefix_ids=(1, 2))) == " Tag"
     assert (second.given[0].prefix, second.given[0].prefix_ids) == ("Guten", ())
@@ -132,23 +141,23 @@ async def test_the_secondary_gets_the_forced_prefix_without_the_ids_of_the_prima
 
 async def test_a_job_in_a_language_that_the_secondary_lacks_ends_in_a_fault() -> None:
     second = Second()
-    engine = FallbackEngine(Loading(), second)
+    engine = with_spare(Loading(), second)
     await engine.start()
     await read(engine, job(target="de-AT"))
     assert second.given[0].target == "de"
-    with pytest.raises(EngineFault, match="second.* cannot translate en into fr"):
+    with pytest.raises(EngineFault, match="No engine is ready to translate en into fr"):
         await read(engine, job(target="fr"))
     await engine.aclose()
 
 
 async def test_a_job_that_the_secondary_cannot_translate_ends_in_the_fault_of_the_primary() -> None:
     fault = failing(EngineGone("It died."), times=2)
-    engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
+    engine = with_spare(ScriptedEngine(fault=fault), Second())
     await engine.start()
     await settle()
     with pytest.raises(EngineGone, match="It died"):
         await read(engine, job(target="fr"))
-    await engine.secondary.aclose()
+    await engine.routes[1].aclose()
     with pytest.raises(EngineGone, match="It died"):
         await read(engine, job())
     await engine.aclose()
@@ -156,7 +165,7 @@ async def test_a_job_that_the_secondary_cannot_translate_ends_in_the_fault_of_th
 
 async def test_a_job_that_the_primary_refuses_for_its_text_is_not_repeated() -> None:
     fault = failing(JobFault("Such a text is refused."))
-    engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
+    engine = with_spare(ScriptedEngine(fault=fault), Second())
     await engine.start()
     await settle()
     with pytest.raises(JobFault, match="refused"):
@@ -171,13 +180,13 @@ async def test_a_job_that_the_primary_refuses_for_its_text_is_not_repeated() -> 
 async def test_a_job_that_fails_on_the_primary_is_repeated_without_doubled_text(
     fault: EngineFault, at: int
 ) -> None:
-    engine = FallbackEngine(ScriptedEngine(fault=failing(fault, at=at)), Second())
+    engine = with_spare(ScriptedEngine(fault=failing(fault, at=at)), Second())
     await engine.start()
     await settle()
     chunks = await read(engine, job())
     assert [chunk.reset for chunk in chunks] == ([False, True, False] if at else [False] * 2)
     assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Tag"
-    assert engine.takeovers == 1
+    assert engine.routes[1].takeovers == 1
     await engine.aclose()
 
 
@@ -185,7 +194,7 @@ async def test_a_job_that_fails_on_both_engines_ends_once() -> None:
     second = Second()
     second.fault = failing(EngineFault("The second is broken, too."))
     first = ScriptedEngine(fault=failing(EngineFault("It is broken.")))
-    engine = FallbackEngine(first, second)
+    engine = with_spare(first, second)
     await engine.start()
     await settle()
     with pytest.raises(EngineFault, match="too"):
@@ -195,7 +204,7 @@ async def test_a_job_that_fails_on_both_engines_ends_once() -> None:
 
 async def test_abort_reaches_a_job_that_the_secondary_took_over() -> None:
     first, second = ScriptedEngine(), Second()
-    engine = FallbackEngine(first, second)
+    engine = with_spare(first, second)
     await engine.start()
     await settle()
     first.hold()
@@ -203,7 +212,7 @@ async def test_abort_reaches_a_job_that_the_secondary_took_over() -> None:
     reading = asyncio.create_task(read(engine, job()))
     await settle()
     first.die()
-    assert (second.unfinished, engine.takeovers) == (1, 1)
+    assert (second.unfinished, engine.routes[1].takeovers) == (1, 1)
     engine.abort("j1")
     assert engine.unfinished == 0
     with pytest.raises(Aborted):
@@ -217,10 +226,8 @@ async def test_a_supervised_primary_reports_its_death_and_return_without_a_job()
     first = Supervisor(
         ScriptedEngine, insist=True, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0
     )
-    engine = FallbackEngine(first, Second())
-    told: list[str | None] = []
-    first.changed = engine.update_substitute
-    engine.changed = lambda: told.append(engine.substitute)
+    engine = with_spare(first, Second())
+    told = substitutes(engine)
     await engine.start()
     await settle()
     inner = first.engine
@@ -232,10 +239,85 @@ async def test_a_supervised_primary_reports_its_death_and_return_without_a_job()
     assert told[-2:] == ["second", None]
     await engine.aclose()
     assert engine.health is Health.CLOSED
-    assert engine.primary.health is engine.secondary.health is Health.CLOSED
+    assert {route.health for route in engine.routes} == {Health.CLOSED}
 
 
 async def test_an_engine_can_be_closed_before_it_is_started() -> None:
-    engine = FallbackEngine(ScriptedEngine(), Second())
+    engine = with_spare(ScriptedEngine(), Second())
     await engine.aclose()
     assert engine.health is Health.CLOSED
+
+
+async def test_the_fallback_of_one_engine_is_named_in_its_place() -> None:
+    first, second = Named("first", capacity=3), Named("second", languages=("en", "ja"))
+    spare = Named("spare", languages=("en", "de"))
+    routes = [EngineRoute("a", first), EngineRoute("a2", spare, spare=True)]
+    engine = RoutedEngine([*routes, EngineRoute("b", second)])
+    async with started(engine):
+        assert (engine.name, engine.substitute, engine.capacity) == ("first, second", None, 19)
+        assert engine.lane("en", "de") == ("a",)
+        first.die()
+        engine.update()
+        assert (engine.substitute, engine.capacity) == ("spare, second", 32)
+        assert engine.lane("en", "de") == ("a2",) and not engine.serves("en", "fr")
+
+
+async def test_a_fallback_that_is_given_other_pairs_does_not_work_instead() -> None:
+    first, spare = Named("first"), Named("spare")
+    engine = RoutedEngine(
+        [
+            *(EngineRoute("a", first), EngineRoute("b", Named("second"))),
+            EngineRoute("c", spare, pairs=(("en", "de"),), spare=True),
+        ]
+    )
+    async with started(engine):
+        first.die()
+        engine.update()
+        assert engine.substitute == "second"
+
+
+async def test_a_pair_that_only_the_fallback_has_is_its_own() -> None:
+    first, spare = Named("first", languages=("en", "de")), Named("spare", languages=("en", "fr"))
+    engine = with_spare(first, spare)
+    async with started(engine):
+        assert engine.profile.supports("en", "fr") and engine.profile.targets == ("en", "de", "fr")
+        await text(engine, Job(id="j1", text="hello", source="en", target="fr"))
+        assert (list(spare.started), engine.substitute) == (["j1"], None)
+
+
+class Unprepared(Named):
+    """An engine without the models of its pairs, until it is told."""
+
+    def __init__(self) -> None:
+        super().__init__("unprepared")
+        self.pairs: set[tuple[str, str]] = set()
+        self.asked: list[tuple[str, str]] = []
+
+    def serves(self, source: str, target: str) -> bool:
+        return super().serves(source, target) and (source, target) in self.pairs
+
+    def prepare(self, source: str, target: str) -> None:
+        self.asked.append((source, target))
+
+
+async def test_the_fallback_translates_a_pair_until_the_engine_has_its_model() -> None:
+    first = Unprepared()
+    engine = with_spare(first, Named("spare"))
+    async with started(engine):
+        assert (engine.substitute, first.asked) == (None, [])
+        await text(engine, job())
+        assert (engine.substitute, first.asked) == ("unprepared, spare", [("en", "de")])
+        first.pairs.add(("en", "de"))
+        first.changed()
+        assert current(engine.substitute) is None
+        await text(engine, job("2"))
+        assert list(first.started) == ["2"]
+
+
+async def test_without_a_fallback_a_job_begins_to_prepare_its_pair_and_fails() -> None:
+    first = Unprepared()
+    engine = RoutedEngine([EngineRoute("a", first)])
+    async with started(engine):
+        with pytest.raises(EngineFault, match="No engine is ready to translate en into de"):
+            await text(engine, job())
+        assert (engine.substitute, first.asked) == (None, [("en", "de")])

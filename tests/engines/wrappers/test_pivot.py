@@ -14,12 +14,11 @@ from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers import pivot as module
-from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.pivot import PivotEngine
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Chunk, Job
 from tests.engines.reading import chunks, started
-from tests.engines.workshop import settle
+from tests.engines.workshop import settle, with_spare
 
 RULES = StabilityRules(hold=1, mask=1, agree=2)
 
@@ -92,7 +91,7 @@ async def test_a_second_attempt_of_the_second_step_keeps_the_flag() -> None:
         if job.source == "en" and n == 1:
             raise EngineGone("It died.")
 
-    engine = PivotEngine(FallbackEngine(Bridge(fault=fault), Bridge()), "en", RULES)
+    engine = PivotEngine(with_spare(Bridge(fault=fault), Bridge()), "en", RULES)
     async with started(engine):
         await settle()
         found = await chunks(engine, job())
@@ -460,19 +459,21 @@ async def test_a_dead_engine_fails_both_steps_at_once() -> None:
 
 async def test_a_fallback_that_lacks_a_pair_translates_it_in_two_steps() -> None:
     first, second = ScriptedEngine(languages=("en", "de", "fr")), Bridge()
-    engine = PivotEngine(FallbackEngine(first, second), "en", RULES)
+    inner = with_spare(first, second)
+    engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
         await settle()
         assert await translated(engine, job()) == "[fr] guten Tag"
         assert not engine.profile.pivots("de", "fr")
         first.die()
+        inner.update()
         assert engine.serves("de", "fr") and engine.substitute == "scripted"
         assert await translated(engine, job("2")) == "[fr] [en] guten Tag"
 
 
 async def test_changes_of_the_engine_inside_are_passed_on() -> None:
     told = []
-    engine = PivotEngine(FallbackEngine(Bridge(), Bridge()), "en", RULES)
+    engine = PivotEngine(with_spare(Bridge(), Bridge()), "en", RULES)
     engine.changed = lambda: told.append("changed")
     engine.changed()
     assert told == ["changed"]

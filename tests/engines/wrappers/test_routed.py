@@ -13,31 +13,17 @@ from hypothesis import strategies as st
 from caption_gateway.testing.subject import RecordingSink
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
-from gateway.engines.scripted import ScriptedEngine, failing
-from gateway.engines.wrappers import routed as module
-from gateway.engines.wrappers.fallback import FallbackEngine
-from gateway.engines.wrappers.routed import EngineRoute, Pairs, RoutedEngine
+from gateway.engines.scripted import failing
+from gateway.engines.wrappers import route as module
+from gateway.engines.wrappers.route import EngineRoute, Pairs
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Job
 from tests.engines.reading import chunks, job, read, started
-from tests.engines.workshop import Loading, settle
+from tests.engines.workshop import Loading, Named, settle
 from tests.support.live import running
 from tests.support.talk import talk
 from tests.support.typed import current
-
-
-class Named(ScriptedEngine):
-    """A scripted engine with a name, held from the beginning if ``held``."""
-
-    def __init__(self, name: str = "one", *, held: bool = False, **options: Any) -> None:
-        super().__init__(**options)
-        self._name = name
-        if held:
-            self.hold()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
 
 def two(**options: Any) -> tuple[Named, Named, RoutedEngine]:
@@ -320,20 +306,6 @@ async def test_while_no_engine_works_nothing_is_reported_to_be_back() -> None:
         assert engine.capacity == 6, "its jobs fail at once instead of waiting"
 
 
-async def test_the_fallback_of_one_engine_is_named_in_its_place() -> None:
-    first, spare = Named("first"), Named("spare", languages=("en", "de"))
-    routes = [EngineRoute("a", FallbackEngine(first, spare)), EngineRoute("b", Named("second"))]
-    engine = RoutedEngine(routes)
-    told: list[str | None] = []
-    async with started(engine):
-        await settle()
-        engine.changed = lambda: told.append(engine.substitute)
-        first.die()
-        assert not routes[0].serves("en", "fr") and routes[0].serves("en", "de")
-        routes[0].engine.update_substitute()  # type: ignore[attr-defined]
-        assert told == ["spare, second"]
-
-
 # --- life --------------------------------------------------------------------------------------
 
 
@@ -372,7 +344,7 @@ async def test_an_abort_reaches_the_engine_that_has_the_job() -> None:
 
 async def test_engines_are_counted_one_by_one() -> None:
     one, other, engine = two()
-    assert engine.parts == {"one": one, "other": other}
+    assert list(engine.parts) == [part.name for part in (one, other)] == ["one", "other"]
     assert engine.slots is engine and engine.stats() == {}
     async with started(engine):
         assert engine.profile is engine.profile
