@@ -2,7 +2,7 @@
 
 import { meetingLink, readSettings } from "./connection/meeting-url.js";
 import { element } from "./page/dom.js";
-import "./page/interface-language.js";
+import { showPage } from "./page/interface-language.js";
 import { inLanguage, nameOf } from "./page/languages.js";
 import { preferredOf } from "./page/pairs.js";
 import { STRINGS, UI_LANGUAGE, uiNameOf, wantedLanguages } from "./page/strings.js";
@@ -40,3 +40,4 @@ function languageItem(tag, i) {
 $("#room").textContent = settings.name || settings.room || "";
 if (settings.room) $("#languages").append(...byPreference(await fetchLanguages()).map(languageItem));
 else $("#message").textContent = STRINGS.join.noMeeting;
+showPage();

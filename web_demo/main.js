@@ -4,13 +4,13 @@ import { Reading } from "./captions/reading.js";
 import { AccessKey } from "./connection/access-key.js";
 import { MeetingConnection } from "./connection/meeting-connection.js";
 import { inventRoomName, readSettings } from "./connection/meeting-url.js";
-import { onFirstClick } from "./page/dom.js";
-import "./page/interface-language.js";
+import { loadStyle, onFirstClick } from "./page/dom.js";
+import { showPage } from "./page/interface-language.js";
 import { isModerator, keepMeeting, keptMeeting, setModerator } from "./page/meeting-memory.js";
 import { firstLanguages, pairsOf } from "./page/pairs.js";
 import { ROOM_ENDED, Status } from "./page/status.js";
-import { STRINGS, errorText, wantedLanguages } from "./page/strings.js";
-import { moveByArrows } from "./page/toolbar.js";
+import { STRINGS, UI_LANGUAGE, errorText, wantedLanguages } from "./page/strings.js";
+import { makeToolbar } from "./page/toolbar.js";
 import { DisplaySettings } from "./panels/display-settings.js";
 import { People } from "./panels/people.js";
 import { SidePanel } from "./panels/side-panel.js";
@@ -53,10 +53,8 @@ const reading = new Reading(settings, {
   spoken: () => (role() === "view" ? "" : speaking.language.value),
   role,
 });
-const display = new DisplaySettings(settings, key, {
-  onChange: () => welcome && reading.onDisplay(),
-  onPresent: () => reading.jumpToNewest(),
-}, { original: settings.role === "view" ? "hidden" : "shown" });
+const onDisplay = () => welcome && reading.onDisplay();
+new DisplaySettings(onDisplay, { original: settings.role === "view" ? "hidden" : "shown" });
 const speaking = new Speaking(settings, {
   send, sendAudio: (pcm) => connection.sendAudio(pcm),
   show: (say) => reading.dispatch(say),
@@ -67,24 +65,25 @@ const speaking = new Speaking(settings, {
 });
 const start = new StartScreen(settings, key, { onName: showName, onDemo });
 const sidePanel = new SidePanel();
-sidePanel.add($("#moderation"), $("#moderation-panel"), { onOpen: loadModeration });
-sidePanel.add($("#statistics"), $("#statistics-panel"), {
-  onOpen: async () => (await loadModeration()).statistics.open(), onClose: async () => (await loadModeration()).statistics.close(),
-});
 let moderation; // promise of the panels of moderators
 let share; // these parts are loaded when they are first wanted, so that the first visit is small
 let transcript;
 let end; // promise of the end screen
+for (const button of ["#moderation", "#statistics"]) onFirstClick(button, loadModeration);
 onFirstClick("#end", loadEnd);
+onFirstClick("#present", async () => {
+  const [{ Presentation }] = await Promise.all([import("./panels/presentation.js"), loadStyle("presentation")]);
+  new Presentation(settings, key, { onChange: onDisplay, onBegin: () => reading.jumpToNewest() });
+});
 onFirstClick("#share", async () => {
-  const { ShareDialog } = await import("./panels/share-dialog.js");
+  const { ShareDialog } = await styled(import("./panels/share-dialog.js"));
   const { columns } = reading;
   share = new ShareDialog(settings, key, {
     languages: () => columns.languages, offered: () => columns.offered, lines: (lang) => reading.newestLines(lang),
   });
 });
 onFirstClick("#transcript", async () => {
-  const { TranscriptPanel } = await import("./panels/transcript.js");
+  const { TranscriptPanel } = await styled(import("./panels/transcript.js"));
   const goTo = (line) => reading.goTo(line, () => sidePanel.close());
   transcript = new TranscriptPanel({ files, languages: () => reading.columns.languages, goTo });
   sidePanel.add($("#transcript"), transcript.section, { onOpen: () => transcript.offer(reading.columns.languages) });
@@ -95,16 +94,28 @@ onFirstClick("#paste", async () => {
   new PasteDialog((entries, lang) => player.play(entries, lang, STRINGS.page.pastedTitle), () => speaking.limits);
 });
 
+/** Return a module of the panels, after their style. */
+async function styled(loading) {
+  const [module] = await Promise.all([loading, loadStyle("panels")]);
+  return module;
+}
+
 /** Load the End dialog and the end screen, once. */
 function loadEnd() {
-  end ??= import("./panels/meeting-end.js").then(({ MeetingEnd }) => new MeetingEnd(settings, { key, files, languages: allLanguages }));
+  end ??= styled(import("./panels/meeting-end.js")).then(({ MeetingEnd }) => new MeetingEnd(settings, { key, files, languages: allLanguages }));
   return end;
 }
 
 /** Load the panels of moderators, once: when one of them is wanted, or with the first caption that they measure. */
 function loadModeration() {
-  moderation ??= import("./panels/moderator-panels.js").then(({ ModeratorPanels }) =>
-    new ModeratorPanels(settings, { key, send, languages: allLanguages, welcome }));
+  moderation ??= styled(import("./panels/moderator-panels.js")).then(({ ModeratorPanels }) => {
+    const panels = new ModeratorPanels(settings, { key, send, languages: allLanguages, welcome });
+    sidePanel.add($("#moderation"), $("#moderation-panel"));
+    sidePanel.add($("#statistics"), $("#statistics-panel"), {
+      onOpen: () => panels.statistics.open(), onClose: () => panels.statistics.close(),
+    });
+    return panels;
+  });
   return moderation;
 }
 
@@ -133,8 +144,7 @@ function onWelcome(event) {
 }
 
 function onError(event) {
-  if (event.code === "unauthenticated") connection.askForKey(); // the key has expired
-  else if (event.code !== "stale" && (event.code !== "busy" || !event.id)) status.notice(errorText(event));
+  if (event.code !== "stale" && (event.code !== "busy" || !event.id)) status.notice(errorText(event));
 }
 
 function onState(name, detail, code) {
@@ -271,8 +281,11 @@ $(".brand").addEventListener("click", async (event) => {
   event.preventDefault();
   $("#leave-dialog").showModal();
 });
-for (const toolbar of document.querySelectorAll("[role=toolbar]")) moveByArrows(toolbar);
-addEventListener("beforeprint", () => display.onPrint());
+makeToolbar($(".tools"));
+addEventListener("beforeprint", () => {
+  const day = new Intl.DateTimeFormat(UI_LANGUAGE, { dateStyle: "full", timeStyle: "short" }).format(new Date());
+  $("#print-head").textContent = `${settings.name || settings.room} · ${day}`;
+});
 
 document.body.dataset.role = settings.role;
 showName(settings.name);
@@ -280,7 +293,8 @@ const kept = keptMeeting(settings.room);
 if (kept) {
   reading.restore(kept.utterances, kept.languages);
   status.show("closed", "", ROOM_ENDED);
-  endMeeting();
+  await endMeeting();
+  showPage();
 } else {
   onRole(settings.role);
   const answer = await fetch(new URL("v1/languages", settings.http), { headers: key.headers }).catch(() => null);
@@ -290,6 +304,7 @@ if (kept) {
     const sources = pairs.map(({ tag }) => tag);
     offerLanguages([...sources.filter((tag) => targets.includes(tag)), ...targets.filter((tag) => !sources.includes(tag))], sources);
   }
+  showPage();
   await connection.open();
   if (settings.demo) (await speaking.player).playDemo(start.demoLanguage(settings.demo));
 }

@@ -79,11 +79,17 @@ SECURITY = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
-    (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Headers of every HTTP answer, beside its policy."""
+DOCUMENT_SECURITY = (
+    (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(self), payment=(), usb=()"),
 )
-"""Headers of every HTTP answer."""
+"""Headers of HTML, which browsers read of documents alone."""
+FILE_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+"""Policy of all other answers: opened as a document, a file may load nothing. It is short, because
+a first visit of the page loads more than forty files."""
 UNCHECKED = frozenset(("/healthz", "/readyz", "/readyz/rooms"))
 """Paths without a check of ``Origin`` and ``Host``. Load balancers call the gateway by any name,
 and the answers are not private."""
@@ -300,14 +306,20 @@ def _path(scope: Scope) -> str:
 
 
 def _with_security_headers(app: ASGIApp) -> ASGIApp:
-    """Return an application that adds `SECURITY` and the policy to every HTTP answer."""
+    """Return an application that adds `SECURITY` and a policy to every HTTP answer."""
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                policy = "; ".join((*POLICY, _own_connections(Headers(scope=scope).get("host"))))
-                own = (b"content-security-policy", policy.encode())
-                message["headers"] = [*message["headers"], own, *SECURITY]
+                headers = [*message["headers"], *SECURITY]
+                if Headers(raw=headers).get("content-type", "").startswith("text/html"):
+                    host = Headers(scope=scope).get("host")
+                    policy = "; ".join((*POLICY, _own_connections(host)))
+                    headers.append((b"content-security-policy", policy.encode()))
+                    headers.extend(DOCUMENT_SECURITY)
+                else:
+                    headers.append(FILE_POLICY)
+                message["headers"] = headers
             await send(message)
 
         await app(scope, receive, send_with_headers if scope["type"] == "http" else send)

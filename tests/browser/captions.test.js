@@ -32,7 +32,7 @@ const SCREENS = [
   { name: "telephone, two languages below each other", to: "de,fr", viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
 ];
 const LINES = 16;
-const MAX_SHIFT = 0.02; // "cumulative layout shift", here over the whole stream: a fifth of what counts as good for a visit
+const MAX_SHIFT = 0.01; // "cumulative layout shift", here over the whole stream: a tenth of what counts as good for a visit
 
 /** Return the events of `lines` utterances, in frames. Two people speak at once, and captions grow word by word. */
 function stream(lines) {

@@ -141,7 +141,7 @@ test("after a restart without a store everything on the screen can be found and 
 
 test("Escape in the key dialog leaves a way back to it", async () => {
   const page = await open(environment, `/?room=${newRoom()}`, {
-    prepare: (fresh) => fresh.route("**/v1/tickets", (route) => route.fulfill({ status: 401, json: { code: "unauthenticated", error: "no key" } })),
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 4401 })),
   });
   await page.getByLabel("Key", { exact: true }).waitFor();
   await page.keyboard.press("Escape");
@@ -186,13 +186,25 @@ test("three columns beside a panel have words side by side, and the bar of a pre
   await picture(page, "present-spoken");
 });
 
-test("arrow keys move in the toolbar", async () => {
+test("a toolbar is one stop of the Tab key, at the button that had the focus last, and arrow keys move in it", async () => {
   const { page } = await openSimulated(environment, "role=moderate&to=de");
+  const focused = () => page.evaluate(() => document.activeElement.id);
+  const stops = () => page.locator('.tools button[tabindex="0"]').evaluateAll((nodes) => nodes.map(({ id }) => id));
   await page.focus("#share");
+  assert.deepEqual(await stops(), ["share"]);
   await page.keyboard.press("ArrowRight");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "display");
+  assert.equal(await focused(), "display");
   await page.keyboard.press("End");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "present");
+  assert.equal(await focused(), "present");
+  await page.keyboard.press("Tab");
+  assert.equal(await focused(), "reader");
+  await page.keyboard.press("Shift+Tab");
+  assert.equal(await focused(), "present");
+  await page.setViewportSize({ width: 390, height: 844 }); // telephones cannot present
+  await page.focus("#reader");
+  await page.keyboard.press("Shift+Tab");
+  assert.equal(await focused(), "share");
+  assert.deepEqual(await stops(), ["share"]);
 });
 
 /** Replace the voices of the browser by one that needs as long as a person, `speed` times as fast. */

@@ -1,11 +1,12 @@
 // Measurements of how smooth the page is. Run by hand: `node performance.js` with the environment of fixtures.js. It prints
 //   - frame times while 1,000 captions are scrolled through,
-//   - the time from a delta's arrival to the frame that shows it.
+//   - the time from a delta's arrival to the frame that shows it,
+//   - the time from the address to the connected page on slow 3G, and what moved on the screen meanwhile.
 // Memory through a long meeting is measured by long-meeting.test.js. Without a GPU the browser draws in software, so the figures are an upper bound.
 
 import { chromium } from "playwright-core";
 
-import { openSimulated, startGateway } from "./fixtures.js";
+import { connected, open, openSimulated, startGateway } from "./fixtures.js";
 
 const CAPTIONS = 1000;
 
@@ -84,6 +85,31 @@ for (let n = 0; n < 200; n++) {
 const late = await page.evaluate(() => window.late);
 console.log(`delta to the end of the frame that shows it, beside ${CAPTIONS} captions: p50 ${round(quantile(late.map(([time]) => time), 0.5))} ms, `
   + `p95 ${round(quantile(late.map(([time]) => time), 0.95))} ms, shown in that frame: ${late.filter(([, shown]) => shown).length} of ${late.length}`);
+
+const SLOW_3G = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }; // ms, bytes/s
+for (const [who, query] of Object.entries({ speaker: "to=de", reader: "role=view&to=de" })) {
+  for (let visit = 0; visit < 3; visit++) {
+    const begin = performance.now();
+    const slow = await open(environment, `/?room=slow&ui=de&${query}`, {
+      phone: true,
+      prepare: async (fresh) => {
+        const network = await fresh.context().newCDPSession(fresh);
+        await network.send("Network.enable");
+        await network.send("Network.emulateNetworkConditions", SLOW_3G);
+        await fresh.addInitScript(() => {
+          window.shift = 0;
+          const add = (list) => { for (const { value } of list.getEntries()) window.shift += value; };
+          new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+        });
+      },
+    });
+    await connected(slow);
+    const seconds = round((performance.now() - begin) / 1000);
+    await slow.waitForLoadState("networkidle");
+    console.log(`${who} on slow 3G: connected after ${seconds} s, layout shift ${round(await slow.evaluate(() => window.shift))}`);
+    await slow.context().close();
+  }
+}
 
 await environment.browser.close();
 await environment.stop();

@@ -7,7 +7,7 @@
 import { element, iconButton } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
-import { moveByArrows } from "../page/toolbar.js";
+import { makeToolbar } from "../page/toolbar.js";
 import { isOwnId } from "../speech/utterance-ids.js";
 
 const UNDO_MS = 8000; // until a line is deleted, unless it is taken back
@@ -52,7 +52,7 @@ export class CaptionActions {
       if (pointerType !== "touch") this.#moveTo(null); // a finger leaves at once; the next tap moves the toolbar
     });
     this.#reader.addEventListener("keydown", (event) => this.#onKey(event));
-    moveByArrows(this.#toolbar);
+    makeToolbar(this.#toolbar);
     this.#moveTo(this.#list.querySelector(".row:is(:hover, :focus-within)")); // this part is loaded after the first row
   }
 

@@ -53,10 +53,10 @@ export class AccessKey {
 
   /**
    * Request a ticket for this room, with the wanted role or the best one that the key permits.
-   * @returns { ticket, role }; {} if no key is needed; null if a key is needed and none was accepted
+   * @returns { ticket, role }; {} without a key, which not every gateway asks for; null if the key was not accepted
    */
   async requestTicket() {
-    if (!this.#value && !(await this.#isKeyNeeded())) return {};
+    if (!this.#value) return {};
     for (const role of ROLES.slice(ROLES.indexOf(this.#settings.role))) {
       const answer = await this.#post({ room: this.#settings.room, role });
       if (answer?.ok) return { ticket: (await answer.json()).ticket, role };
@@ -84,12 +84,6 @@ export class AccessKey {
       onKey();
     }, { once: true });
     this.#dialog.showModal();
-  }
-
-  async #isKeyNeeded() {
-    const answer = await this.#post({ room: this.#settings.room });
-    await answer?.text(); // an unread body would keep its connection busy
-    return answer?.status === 401;
   }
 
   #post(body) {

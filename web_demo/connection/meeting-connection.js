@@ -40,7 +40,7 @@ export class MeetingConnection {
     this.#onRole = onRole;
     this.#socket = new WebSocketConnection(() => this.#address("v1/ws", settings.gateway), {
       onEvent: (event) => this.#onSocketEvent(event),
-      onState: (...change) => this.#current === this.#socket && this.#onSocketState(...change),
+      onState: (...change) => this.#current === this.#socket && this.#onConnectionState(...change),
     });
     this.#current = this.#socket;
     wakeOnReturn(this.#socket);
@@ -51,7 +51,7 @@ export class MeetingConnection {
     return this.#current !== this.#socket;
   }
 
-  /** Connect, with a ticket if the gateway asks for a key. */
+  /** Connect: with a ticket if there is a key, else as a gateway without keys allows, which closes if it has some. */
   async open() {
     const access = await this.#key.requestTicket();
     if (!access) return this.askForKey();
@@ -86,8 +86,9 @@ export class MeetingConnection {
     return url;
   }
 
-  #onSocketState(state, detail, code) {
+  #onConnectionState(state, detail, code) {
     this.#onState(state, detail, code);
+    if (code === NO_KEY) this.askForKey(); // none was sent, or it has expired
     if (state === "waiting" && !this.#welcomed && ++this.#failures === MAX_FAILED_SOCKETS) this.#readOverHttp();
   }
 
@@ -108,7 +109,7 @@ export class MeetingConnection {
     this.#ticket = (await this.#key.requestTicket())?.ticket ?? null;
     const address = () => this.#address(`v1/rooms/${this.#settings.room}/events`, this.#settings.http);
     const stream = new EventStream(address, {
-      onState: (...change) => this.#current === stream && this.#onState(...change),
+      onState: (...change) => (this.#current === stream || change[2] === NO_KEY) && this.#onConnectionState(...change),
       onEvent: (event) => {
         if (event.type === "welcome") {
           this.#current = stream;

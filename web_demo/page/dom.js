@@ -1,5 +1,5 @@
-// Elements that all parts of the page are made of. Owns: how elements, icons and icon buttons are created, and buttons
-// whose part of the page is loaded at the first click.
+// Elements that all parts of the page are made of. Owns: how elements, icons and icon buttons are created, and parts of
+// the page that are loaded when they are first wanted, with their style sheets.
 
 /** Create an element with a class and a text. */
 export function element(name, className = "", text = "") {
@@ -28,6 +28,25 @@ export function iconButton(name, label) {
   button.setAttribute("aria-label", label);
   button.append(icon(name));
   return button;
+}
+
+const sheets = new Map(); // name -> promise
+
+/** Load a style sheet, once. A part that needs it waits for it, so that nothing is seen without its style. */
+export function loadStyle(name) {
+  if (!sheets.has(name)) {
+    const link = Object.assign(element("link"), { rel: "stylesheet", href: new URL(`../styles/${name}.css`, import.meta.url) });
+    document.head.append(link);
+    sheets.set(name, new Promise((resolve, reject) => {
+      link.onload = resolve;
+      link.onerror = () => {
+        sheets.delete(name); // the next part that needs it tries again
+        link.remove();
+        reject(new Error(`${name}.css cannot be loaded`));
+      };
+    }));
+  }
+  return sheets.get(name);
 }
 
 /** Load a part of the page at the first click on its button; then the part handles that click and later ones. */

@@ -1,5 +1,5 @@
 // The language of the interface on a page: it replaces the English texts of the HTML file, which are there for
-// browsers without scripts. Until then theme.css hides the page.
+// browsers without scripts. Until `showPage` theme.css hides the page.
 //
 // Owns: the attributes data-text, data-title, data-label and data-placeholder; the language and the direction
 // of the document; the menu of languages of the interface.
@@ -28,13 +28,17 @@ function showText(node, text) {
   }));
 }
 
+/** Show the page: its texts are in the language of its reader, and its script has filled it, so that nothing moves. */
+export function showPage() {
+  document.documentElement.dataset.ui = "";
+}
+
 for (const node of document.querySelectorAll("[data-text]")) showText(node, textOf(node.dataset.text));
 for (const [name, attribute] of Object.entries(ATTRIBUTES)) {
   for (const node of document.querySelectorAll(`[data-${name}]`)) node.setAttribute(attribute, textOf(node.dataset[name]));
 }
 document.documentElement.lang = UI_LANGUAGE;
 document.documentElement.dir = direction(UI_LANGUAGE);
-document.documentElement.dataset.ui = "";
 const menu = document.querySelector("#ui-language");
 if (menu) {
   fillMenu(menu, UI_LANGUAGES.map((tag) => ({ tag, endonym: nameOf(tag) })), UI_LANGUAGE);

@@ -3,7 +3,7 @@
 // Owns: the choices, their preview. They become the query of the overlay's address.
 // Must not know: sockets.
 
-import { element } from "../page/dom.js";
+import { element, loadStyle } from "../page/dom.js";
 import { inLanguage, nameOf } from "../page/languages.js";
 import { STRINGS } from "../page/strings.js";
 
@@ -33,10 +33,7 @@ export class OverlayEditor {
    * @param {() => void} options.onChange called when a choice has changed
    */
   constructor({ lines, onChange }) {
-    const styles = element("link");
-    styles.rel = "stylesheet";
-    styles.href = new URL("../styles/overlay-lines.css", import.meta.url);
-    document.head.append(styles);
+    loadStyle("overlay-lines");
     this.#lines = lines;
     const fields = element("div", "fields");
     for (const [name, values] of Object.entries(CHOICES)) {

@@ -9,10 +9,10 @@ import { nameOf } from "../page/languages.js";
 import { STRINGS, uiNameOf } from "../page/strings.js";
 import { lengthOf, splitText } from "./split-text.js";
 import { newId } from "./utterance-ids.js";
-import { isOtherScript, otherLanguageOf } from "./writing.js";
 
 const PARTIAL_INTERVAL_MS = 250; // shortest time between two unfinished texts
 const FIRST_WORDS = 3; // of a first line, before it is sent: fewer do not tell its language
+const UNKNOWN = { isOtherScript: () => false, otherLanguageOf: () => null };
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
 
 /** The text field and its Send button. */
@@ -28,6 +28,8 @@ export class TextInput {
   #limit = Infinity; // characters of one utterance
   #note = document.querySelector("#input-note");
   #sure = false; // the language is right: somebody has chosen it here, answered, or sent a line
+  #writing = null; // promise of what tells languages apart, loaded when somebody begins to type
+  #tell = null; // it, when it is loaded
   #asked = null; // language that the text seems to be in, while the question is open
 
   /**
@@ -39,12 +41,14 @@ export class TextInput {
     this.#say = say;
     this.#cancel = cancel;
     this.#language = language;
+    this.#field.addEventListener("focus", () => this.#loadWriting(), { once: true });
     this.#field.addEventListener("input", () => {
       this.#showNote();
       this.#timer ||= setTimeout(() => this.#sendPartial(), PARTIAL_INTERVAL_MS);
     });
-    document.querySelector("#line-form").addEventListener("submit", (event) => {
+    document.querySelector("#line-form").addEventListener("submit", async (event) => {
       event.preventDefault();
+      await this.#loadWriting();
       this.#showNote();
       if (this.#asked) this.#note.querySelector("button").focus();
       else this.#submit();
@@ -73,6 +77,15 @@ export class TextInput {
     this.#sendButton.disabled = !enabled;
   }
 
+  /** Load what tells languages apart. If that fails, nothing is asked. */
+  #loadWriting() {
+    this.#writing ??= import("./writing.js").catch(() => UNKNOWN).then((writing) => {
+      this.#tell = writing;
+      this.#showNote();
+    });
+    return this.#writing;
+  }
+
   #submit() {
     clearTimeout(this.#timer);
     this.#timer = 0;
@@ -86,12 +99,12 @@ export class TextInput {
   #showNote() {
     const { value } = this.#field;
     const language = this.#language.value;
-    const asked = this.#sure ? null : otherLanguageOf(value, language, this.#language.offered);
+    const asked = this.#sure || !this.#tell ? null : this.#tell.otherLanguageOf(value, language, this.#language.offered);
     if (asked && asked === this.#asked) return; // the question stands there already
     this.#asked = asked;
     const count = splitText(value, this.#limit).length;
     const note = STRINGS.input.tooLong({ limit: this.#limit, count });
-    const other = isOtherScript(value, language) ? STRINGS.input.otherScript({ language: nameOf(language) }) : "";
+    const other = this.#tell?.isOtherScript(value, language) ? STRINGS.input.otherScript({ language: nameOf(language) }) : "";
     this.#note.textContent = asked ? "" : count > 1 ? note : other;
     if (asked) this.#ask(asked, language);
   }
@@ -118,7 +131,7 @@ export class TextInput {
     this.#timer = 0;
     const { value } = this.#field;
     const text = (UNSPACED.test(value) ? value : value.replace(/\S+$/u, "")).trim();
-    if (!this.#partials.checked || this.#asked || text === (this.#sent?.text ?? "") || lengthOf(text) > this.#limit) return;
+    if (!this.#partials.checked || !this.#tell || this.#asked || text === (this.#sent?.text ?? "") || lengthOf(text) > this.#limit) return;
     if (text && !this.#sure && !UNSPACED.test(text) && text.split(/\s+/).length < FIRST_WORDS) return;
     if (text) return this.#send(text, false);
     this.#cancel(this.#sent.id); // everything was deleted

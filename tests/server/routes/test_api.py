@@ -335,6 +335,17 @@ async def test_every_answer_carries_the_security_headers() -> None:
             assert headers["content-security-policy"].startswith("default-src 'none'")
             assert headers["x-content-type-options"] == "nosniff"
             assert len(headers.get_list("content-security-policy")) == 1
+            assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+async def test_only_a_page_may_load_anything() -> None:
+    async with browse() as (client, _):
+        page = (await client.get("/")).headers
+        script = (await client.get("/static/any/web_demo/main.js")).headers
+    assert "script-src 'self'" in page["content-security-policy"]
+    assert page["cross-origin-opener-policy"] == "same-origin"
+    assert "microphone=(self)" in page["permissions-policy"]
+    assert script["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
 @pytest.mark.parametrize(
@@ -342,19 +353,20 @@ async def test_every_answer_carries_the_security_headers() -> None:
     [
         ("127.0.0.1:8000", "'self' ws://127.0.0.1:8000 wss://127.0.0.1:8000"),
         ("localhost", "'self' ws://localhost wss://localhost"),
-        *((host, "'self'") for host in ("[::1]:8000", "*", "a; script-src *", "a b", "")),
+        *((host, "'self'") for host in ("[::1]:8000", "")),
+        *((host, None) for host in ("*", "a; script-src *", "a b")),  # refused, so that it is no page
     ],
 )
 async def test_a_page_may_connect_to_the_gateway_that_served_it_and_to_no_other(
-    host: str, sources: str
+    host: str, sources: str | None
 ) -> None:
     async with browse() as (client, _):
         answer = await client.get("/", headers={"host": host})
     rules = answer.headers["content-security-policy"].split("; ")
-    assert [rule for rule in rules if "connect" in rule or "ws" in rule] == [
-        f"connect-src {sources}"
-    ]
-    assert sum("script-src" in rule for rule in rules) == 1
+    connections = [rule for rule in rules if "connect" in rule or "ws" in rule]
+    assert connections == ([f"connect-src {sources}"] if sources else [])
+    assert sum("script-src" in rule for rule in rules) == (1 if sources else 0)
+    assert rules[0] == "default-src 'none'"
 
 
 async def test_no_answer_sets_a_cookie_and_none_is_read_as_a_key() -> None:
