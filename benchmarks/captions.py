@@ -28,6 +28,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
@@ -43,6 +44,7 @@ from caption_tools.replay.meeting.script import ScriptUtterance
 from caption_tools.replay.play import load
 from caption_tools.speech.recogniser import heard
 from gateway.core.streaming.options import StreamingOptions
+from gateway.engines.ctranslate2 import engine as embedded
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import build
 from gateway.settings.catalogue import Settings
@@ -178,11 +180,14 @@ async def main() -> None:
     parser.add_argument(
         "--spoken", action="store_true", help="final texts in lower case, without punctuation"
     )
+    parser.add_argument("--greedy", action="store_true", help="no beam search for finals")
     parser.add_argument("--no-checks", action="store_true", help="check no draft")
     parser.add_argument("--json", type=Path, help="write all figures")
     args = parser.parse_args()
     if args.no_checks:
         checkpoint.CHECKED_SCORES = 0
+    # Jobs of all rooms are decoded together, but each room stands for an engine with time.
+    embedded.BEAM_JOBS = 0 if args.greedy else sys.maxsize
     flows = settings(args.vary, product=args.product)
     costs = Costs(args.first_ms / 1000, args.token_ms / 1000)
     meetings: list[tuple[list[ScriptUtterance], list[str]]] = []

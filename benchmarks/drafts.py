@@ -29,7 +29,7 @@ from gateway.engines.base import model_files
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import EMBEDDED
 from gateway.errors import GatewayError
-from gateway.job import Job
+from gateway.job import Chunk, Job
 from gateway.text import units
 
 KEPT = StabilityRules()
@@ -45,13 +45,9 @@ class Output:
         self.text = job.prefix
         self.tokens = 0
 
-    def step(self, text: str, ids: Sequence[int]) -> bool:
-        self.text += text
-        self.tokens += 1
-        return False
-
-    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
-        self.text += text
+    def add(self, chunk: Chunk) -> bool:
+        self.text += chunk.text
+        self.tokens += chunk.tokens
         return False
 
     def end(

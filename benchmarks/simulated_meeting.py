@@ -279,7 +279,14 @@ async def alone(
         for spoken, text in said:
             source, target = translator.profile.resolve(spoken, lang)
             jobs.append(
-                Job(id="", text=text, source=source, target=target, priority=Priority.FINAL)
+                Job(
+                    id="",
+                    text=text,
+                    source=source,
+                    target=target,
+                    priority=Priority.FINAL,
+                    search=True,
+                )
             )
         texts[lang] = []
         for output in await translator(jobs):

@@ -59,6 +59,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     needed: int = 0
     """Number of characters of the output that are needed. An engine may end the output once it has
     as many. 0: all of them."""
+    search: bool = False
+    """An engine that has time may search for a better output than the one that it would stream. It
+    then sends the output whole, and ignores the draft."""
     topic: str = ""
     """Description of the conversation, written by the people in the room."""
     context: tuple[tuple[str, str], ...] = ()

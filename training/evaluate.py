@@ -1,11 +1,12 @@
 """Scores of a model on the held-out sets, per direction.
 
-    python -m training.evaluate MODEL DATA [--json FILE] [--only everyday,meeting100]
+    python -m training.evaluate MODEL DATA [--json FILE] [--only everyday,meeting100] [--beam 4]
 
 ``MODEL`` is a model directory, translated with by the gateway's own CTranslate2 conversion on the
 CPU, or a checkpoint (``*.pt``), translated with by PyTorch. ``DATA`` has ``dev/*.en-de.tsv`` and
 the like, of two columns; or is one file of six columns, as ``training/corpus`` has.
-Greedy decoding; sacrebleu with the tokenisers 13a, char (Japanese) and zh (Chinese); chrF.
+Greedy decoding, unless ``--beam`` says otherwise; sacrebleu with the tokenisers 13a, char
+(Japanese) and zh (Chinese); chrF.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--outputs", type=Path, help="write every translation there")
     parser.add_argument("--raw", action="store_true", help="not the average, of a checkpoint")
+    parser.add_argument("--beam", type=int, default=1, help="hypotheses, of a model directory")
     parser.add_argument("--quick", action="store_true", help="without growing utterances")
     options = parser.parse_args()
-    translate, text = loaded(options.model, options.raw)
+    translate, text = loaded(options.model, options.raw, options.beam)
     tests = list(held(options.data, [name for name in options.only.split(",") if name]))
     made = iter(translate([given for test in tests for given in test.texts]))
     found: dict[str, dict[str, float]] = {}
@@ -182,10 +184,12 @@ def _held(ids: list[int], text: Callable[[Sequence[int]], str], language: str) -
     return ids
 
 
-def loaded(path: Path, raw: bool = False) -> tuple[Translate, Callable[[Sequence[int]], str]]:
+def loaded(
+    path: Path, raw: bool = False, beam: int = 1
+) -> tuple[Translate, Callable[[Sequence[int]], str]]:
     """Return a translator for a model directory or a checkpoint, and its detokenizer."""
     if path.suffix != ".pt":
-        engine = CTranslate2(path)
+        engine = CTranslate2(path, beam=beam)
         return engine, engine.text
     from training import decode  # torch is not needed for what ships
 
@@ -196,12 +200,13 @@ def loaded(path: Path, raw: bool = False) -> tuple[Translate, Callable[[Sequence
 class CTranslate2:
     """A translator on the CPU, in batches, as the gateway uses it."""
 
-    def __init__(self, model: Path, compute: str = "int8") -> None:
+    def __init__(self, model: Path, compute: str = "int8", beam: int = 1) -> None:
         import ctranslate2
         from tokenizers import Tokenizer
 
         from gateway.engines.base import model_files
 
+        self._beam = beam
         self.tokenizer = Tokenizer.from_file(str(model / model_files.TOKENIZER))
         with tempfile.TemporaryDirectory() as made:
             model_files.convert(model, Path(made), compute)
@@ -212,7 +217,7 @@ class CTranslate2:
         results = self._generator.generate_batch(
             [[self.tokenizer.id_to_token(id) for id in ids] for ids in prompts],
             max_length=256,
-            sampling_topk=1,
+            beam_size=self._beam,
             max_batch_size=32,
             include_prompt_in_result=False,
         )

@@ -126,11 +126,20 @@ def own(root: Path) -> Iterator[tuple[str, ...]]:
 
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\ufeff]")
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+MARKS = re.compile(r"≪[^≪≫]*≫|[≪≫]|<unk>|-\*-")
+"""Marks of transcribers and recognisers: a false start in ≪ ≫, with its words, which the other side
+lacks; a word that was not understood."""
+_SPELT = re.compile(r"(?<!\w)(?:[A-Z]_)+(?=(?:s|ed)?\b)")
+"""Letters that were said one by one: "T_V_", "D_V_D_s"."""
 
 
 def clean(text: str) -> str:
-    """Return a text in NFC with one kind of space, without control or invisible characters."""
-    return _BLANK.sub(" ", _UNSEEN.sub("", unicodedata.normalize("NFC", text))).strip()
+    """Return a text in NFC with one kind of space, without control or invisible characters, and
+    without marks.
+    """
+    text = MARKS.sub(" ", _UNSEEN.sub("", unicodedata.normalize("NFC", text)))
+    text = _SPELT.sub(lambda spelt: spelt[0].replace("_", ""), text)
+    return _BLANK.sub(" ", text).strip()
 
 
 def usable(pair: Pair) -> bool:

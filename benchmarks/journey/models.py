@@ -27,7 +27,7 @@ from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.profiles import Profile
 from gateway.engines.wrappers.piecewise import WHOLE_TEXT_WEIGHT, split_text
 from gateway.errors import EngineFault, GatewayError
-from gateway.job import Job
+from gateway.job import Chunk, Job
 
 log = logging.getLogger("benchmarks.journey")
 
@@ -59,7 +59,7 @@ def prompted(plan: Plan) -> Profile:
 
 
 class Sink:
-    """A collector of one translation; see `gateway.engines.ctranslate2.model.Sink`."""
+    """A collector of one translation; see `gateway.engines.ctranslate2.decode_job.DecodeSink`."""
 
     def __init__(self, text: str) -> None:
         self.job = Job(id="", text=text, source=SOURCE, target=TARGET)
@@ -67,13 +67,10 @@ class Sink:
         self.tokens = 0
         self.fault: GatewayError | None = None
 
-    def step(self, text: str, ids: Sequence[int]) -> bool:
-        self.made += text
-        self.tokens += 1
+    def add(self, chunk: Chunk) -> bool:
+        self.made += chunk.text
+        self.tokens += chunk.tokens
         return False
-
-    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
-        raise AssertionError("no job has a draft")
 
     def end(
         self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False

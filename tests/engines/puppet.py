@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from gateway.engines.ctranslate2.model import DecodeSink
+from gateway.engines.ctranslate2.decode_job import DecodeSink
 from gateway.engines.profiles import Profile
+from gateway.job import Chunk
 from tests.support.live import until
 
 END = "</s>"
@@ -17,6 +18,7 @@ class Puppet:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
+        self.beams: list[int] = []
         self.rest = ""
         self.unsure = False
         self._tokens = threading.Semaphore(0)
@@ -34,7 +36,8 @@ class Puppet:
         self._texts.append((text, only))
         self._tokens.release()
 
-    def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
+    def decode(self, sinks: Sequence[DecodeSink], profile: Profile, beam: int = 1) -> None:
+        self.beams.append(beam)
         self.batches.append([sink.job.id for sink in sinks])
         while sinks:
             self._tokens.acquire()
@@ -43,7 +46,7 @@ class Puppet:
             ended = [
                 sink
                 for sink in meant
-                if text == END or sink.step(text, [len(text)]) or text.endswith(".")
+                if text == END or sink.add(Chunk(text, ids=(len(text),))) or text.endswith(".")
             ]
             for sink in ended:
                 sink.end(self.rest, unsure=self.unsure)

@@ -67,8 +67,25 @@ def test_translations_are_usable(english: str, other: str, language: str) -> Non
 def test_clean_text_is_clean_and_has_neither_tabs_nor_lines(text: str) -> None:
     clean = pairs.clean(text)
     assert pairs.clean(clean) == clean
+    assert not pairs.MARKS.search(clean)
     assert not set(clean) & set("\t\n\r\x00\x85\u2028\u200b\ufeff")
     assert len(clean.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We have ≪to≫ to train ≪our≫ ourselves.", "We have to train ourselves."),
+        ("still ≪th I'm in doubt.", "still th I'm in doubt."),
+        ("pues y <unk> aló", "pues y aló"),
+        ("I think he would have it -*-", "I think he would have it"),
+        ("a T_V_, two D_V_D_s and C_C_ed", "a TV, two DVDs and CCed"),
+        ("open(path, O_CREAT | O_RDONLY) in my_file and a_b", None),
+        ("a << 2 >> 1, 《书》, «oui»", None),
+    ],
+)
+def test_marks_of_transcribers_are_left_out(text: str, expected: str | None) -> None:
+    assert pairs.clean(text) == (expected or text)
 
 
 def test_own_sentences_need_all_languages_the_same_slots_and_no_unknown_one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_prepare_holds_out_what_quality_is_measured_with(
 ) -> None:
     data, work = tmp_path / "data", tmp_path / "work"
     for path, line in (
-        ("train/talk/en-de.tsv", "Good morning to all of you.\tGuten Morgen euch allen."),
+        ("train/talk/en-de.tsv", "Good ≪m≫ morning to all of you.\tGuten Morgen euch allen."),
         # From the project's own sentences, in other words.
         ("dev/talk.en-de.tsv", "Can you hear me well, everyone?\tHört ihr mich alle gut?"),
         ("mono/de.txt", "Alle hört ihr mich gut.\nSo eine Scheiße.\nEs  regnet.\nEs regnet.\n"),
@@ -76,5 +77,9 @@ def test_prepare_holds_out_what_quality_is_measured_with(
     prepare.main()
     assert prepare.read_own(work) == sentences[1:]
     assert [pair.english for pair in prepare.read(work)] == ["Good morning to all of you."]
+    for name in (prepare.PAIRS, prepare.OWN, prepare.LONE):
+        written = (work / name).read_bytes()
+        text = (gzip.decompress(written) if name.endswith(".gz") else written).decode()
+        assert not pairs.MARKS.search(text)
     assert prepare.read_lone(work) == [("de", "Es regnet.")]
     assert (work / prepare.TOKENIZER).is_file()

@@ -382,7 +382,8 @@ class Captioner:
         assert job is not None, "what has been translated can be translated"
         if not free:
             prefix = caption.committed
-            job = replace(job, prefix=prefix, draft=caption.last(prefix)[1])
+            # Readers wait for the second time already, so this one streams.
+            job = replace(job, prefix=prefix, draft=caption.last(prefix)[1], search=False)
         caption.requeue(job.id, base=job.prefix)
         self._submit(job, utterance, caption, now)
 

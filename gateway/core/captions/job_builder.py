@@ -80,6 +80,7 @@ class JobBuilder:
             draft=draft,
             draft_bias=self.rules.bias if growing else 0.0,
             needed=needed,
+            search=not growing,
             topic=self.context.topic,
             context=caption.context,
             glossary=terms,

@@ -28,7 +28,8 @@ Contract (`caption_gateway.testing.contract` tests it):
 6. If `Job.draft` is set, the engine may check that text in one pass, and decode from the first
    token at which the model would not follow it. With a `Job.draft_bias` of 0 the output is the same
    as without a draft, except that sums are rounded in another order. An engine that cannot check a
-   draft ignores it, and so does every engine in a second attempt. Chunks count what was checked.
+   draft ignores it, and so does every engine in a second attempt or a search (`Job.search`). Chunks
+   count what was checked.
 7. Once the output has as many characters as `Job.needed`, the engine may end it: ``end(None)``.
 8. ``translate`` gives the same output as an async generator. Callers wrap it in
    `contextlib.aclosing`, because a ``break`` without it leaves the work running. To close the

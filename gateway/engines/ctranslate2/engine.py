@@ -7,7 +7,8 @@ A decode blocks its thread, so each decode runs in one of ``inter_threads`` thre
 free thread takes the waiting jobs as one batch; no job waits for a batch to fill. CTranslate2 calls
 back for every token of every job. The callback stores the text for the event loop, schedules at
 most one call there, and returns whether the job is to stop. This return value is the only way to
-stop a job, so an aborted job ends at its next token and is unfinished until then.
+stop a job, so an aborted job ends at its next token and is unfinished until then. A beam search has
+no callback: its output arrives at once, and an aborted one ends by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from math import ceil
 from pathlib import Path
@@ -48,6 +49,10 @@ SIZE_SPREAD = 80
 """Largest difference in `prompt_size` within a batch, in bytes. CTranslate2 reads the prompts of a
 batch in parallel only up to the length of the shortest; the rest of each costs as much as
 output."""
+
+BEAM_JOBS = 2
+"""Most jobs for each thread with which the engine has time for a beam search. It takes 1.5 times
+the CPU of a greedy decode: ``docs/design/embedded.md``."""
 
 WAITING_LIMIT = 256
 """Jobs beyond `capacity` that may wait; a further one ends in `Overloaded`. The scheduler submits
@@ -104,7 +109,7 @@ class LoopMailbox:
 class DecodeStream:
     """The output of one job, on its way from a decode thread to the event loop.
 
-    It is a `gateway.engines.ctranslate2.model.DecodeSink`. The decode thread calls `step` and
+    It is a `gateway.engines.ctranslate2.decode_job.DecodeSink`. The decode thread calls `add` and
     `end`, the event loop uses everything else. The job's length limit bounds the waiting tokens.
 
     A stream must not hold a reference to the engine. A thread of CTranslate2 drops the last
@@ -122,13 +127,7 @@ class DecodeStream:
         self.fault: GatewayError | None = None
         self._withheld = Chunk("", 0)  # tokens without text so far; the next chunk counts them
 
-    def step(self, text: str, ids: Sequence[int]) -> bool:
-        return self._add(Chunk(text, ids=tuple(ids)))
-
-    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
-        return self._add(Chunk(text, 0, ids=tuple(ids), drafted=drafted, accepted=accepted))
-
-    def _add(self, chunk: Chunk) -> bool:
+    def add(self, chunk: Chunk) -> bool:
         self.steps.append(chunk)
         self.mailbox.notify(self)
         return self.stopped
@@ -307,16 +306,22 @@ class CTranslate2Engine(ModelEngine):
         # apply to the part of a prompt that is longer than the shortest one. All other jobs of one
         # profile have the same sampling.
         return (
-            job.priority == other.priority
+            (job.priority, job.search) == (other.priority, other.search)
             and job.attempt == other.attempt == 1
             and self._profile.sampling(job).repetition_penalty == 1
             and abs(prompt_size(job) - prompt_size(other)) <= SIZE_SPREAD
         )
 
     def _start_batch(self, batch: list[DecodeStream]) -> None:
-        decode = self._threads.submit(self._decode, batch)
+        decode = self._threads.submit(self._decode, batch, self._beam(batch))
         self._batches[decode] = batch
         decode.add_done_callback(lambda _: self._mailbox.call(lambda: self._batch_ended(decode)))
+
+    def _beam(self, batch: list[DecodeStream]) -> int:
+        """Return the number of hypotheses for a batch; 1, greedy, if the engine has no time."""
+        job = batch[0].job  # the others are like it, see `_may_share_batch`
+        busy = self.unfinished + len(batch) > BEAM_JOBS * self._thread_count
+        return self._profile.beam if job.search and job.attempt == 1 and not busy else 1
 
     def _batch_ended(self, decode: Future[None]) -> None:
         self._batches.pop(decode, None)
@@ -342,12 +347,13 @@ class CTranslate2Engine(ModelEngine):
                 f"The model {self._path} could not be loaded: {why}", hint=hint
             ) from exc
 
-    def _decode(self, batch: list[DecodeStream]) -> None:
+    def _decode(self, batch: list[DecodeStream], beam: int) -> None:
         assert self._model is not None, "there are no streams before the model"
         fault = EngineFault("CTranslate2 ended without output.")
         try:
             # A job may have been stopped before its batch got a thread.
-            self._model.decode([each for each in batch if not each.stopped], self._profile)
+            jobs = [each for each in batch if not each.stopped]
+            self._model.decode(jobs, self._profile, beam)
         except Exception as exc:
             kind = type(exc).__name__
             words = [word for word in FATAL_WORDS if word in str(exc).lower()]

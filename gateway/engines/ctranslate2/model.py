@@ -1,7 +1,8 @@
 """CTranslate2 models: reading model directories, and decoding batches of jobs token by token.
 
 Owns: the known layouts of directories, the input that each kind of model needs, and the calls of
-CTranslate2. Must not know: event loops, threads, streams. Everything here blocks.
+CTranslate2. Must not know: event loops, threads, streams, what becomes of a token
+(`gateway.engines.ctranslate2.decode_job`). Everything here blocks.
 
     config.json with LlamaForCausalLM, *.safetensors, tokenizer.json    Hugging Face: is converted
     model.bin of a decoder, tokenizer.json                              the same, converted
@@ -13,8 +14,8 @@ CTranslate2. Must not know: event loops, threads, streams. Everything here block
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,13 +23,12 @@ import numpy as np
 
 from gateway.engines.base import model_files
 from gateway.engines.base.tokenizer import (
-    Detokenizer,
-    PieceDetokenizer,
     SentencePieces,
     Vocabulary,
     output_limit,
     sentencepiece,
 )
+from gateway.engines.ctranslate2.decode_job import DecodeJob, DecodeSink
 from gateway.engines.ctranslate2.verification import accepted, log_probs
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, GatewayError
@@ -37,10 +37,6 @@ from gateway.job import Job
 NO_REPEAT_NGRAM = 4
 """Tokens in a row that a second attempt may not repeat. Most first attempts are rejected because of
 a loop, and sampling alone can produce the loop again."""
-
-DOUBTED = 3
-"""Least probable tokens by which an output is judged. The mean of all tokens hides one bad word
-among many good ones: ``docs/design/guards.md``."""
 
 CHECKED_SCORES = 2**25
 """Most scores that a check computes, one for each token of the input and of the vocabulary. They
@@ -55,55 +51,18 @@ KNOWN_LAYOUTS = (
 )
 
 
-class DecodeSink(Protocol):
-    """A job and the receiver of its output. CTranslate2 calls it in its own threads.
-
-    Neither the sink nor the callback around it may hold a reference to the model. CTranslate2 drops
-    both in one of the model's threads, shortly after the result, and a model that is freed there
-    ends the process.
-    """
-
-    @property
-    def job(self) -> Job:
-        """The job to translate."""
-
-    def step(self, text: str, ids: Sequence[int]) -> bool:
-        """Receive one token, and return whether this job is to stop.
-
-        :param text: the text that the token completed, often none
-        :param ids: its id, or none for a control token; with the first token also the ids of the
-            forced prefix
-        """
-
-    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
-        """Receive the accepted beginning of the draft, and return whether this job is to stop.
-
-        :param text: the text that its tokens completed
-        :param ids: the ids of the forced prefix and of these tokens
-        :param drafted: number of tokens of the draft
-        :param accepted: number of tokens that were accepted, possibly 0
-        """
-
-    def end(
-        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
-    ) -> None:
-        """Receive the end of the job.
-
-        :param rest: text that was withheld until the end
-        :param fault: why the job could not be completed
-        :param unsure: whether the model was too unsure of its tokens, see `Profile`
-        """
-
-
 class TranslationModel(Protocol):
     """A loaded model. Thread-safe; freed with its last reference."""
 
-    def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
+    def decode(self, sinks: Sequence[DecodeSink], profile: Profile, beam: int = 1) -> None:
         """Translate the jobs of ``sinks`` as one batch, and return at the end of the longest.
 
-        Each sink receives its own end at once. A job that this model cannot translate ends in a
+        Each sink receives its own end at once, but that of a beam search, which a sink cannot stop
+        either. A job that this model cannot translate ends in a
         fault and does not affect the others. The caller decides which jobs may share a batch: all
         of them are sampled like the first one.
+
+        :param beam: hypotheses of a beam search; 1: greedy decoding, or sampling
         """
 
 
@@ -144,81 +103,6 @@ def load(path: Path, cache: Path, options: Mapping[str, Any]) -> TranslationMode
     )
 
 
-class DecodeJob:
-    """One job of a batch: its input tokens, and the handling of its output tokens.
-
-    :param tokens: the input
-    :param limit: most tokens of the output; CTranslate2 knows only the largest limit of the batch
-    :param prefix: ids of the forced prefix
-    :param text: spells the output, which follows the forced prefix
-    :param start: tokens with which the output of an encoder-decoder begins
-    :param draft: ids that the output is likely to begin with
-    :param unsure: mean log probability of the `DOUBTED` least probable tokens under which the
-        output is unsure; None: never
-    """
-
-    def __init__(
-        self,
-        sink: DecodeSink,
-        tokens: list[str],
-        limit: int,
-        prefix: Sequence[int],
-        text: Detokenizer | PieceDetokenizer,
-        start: Sequence[str] = (),
-        draft: Sequence[int] = (),
-        unsure: float | None = None,
-    ) -> None:
-        self.sink = sink
-        self.tokens = tokens
-        self.start = list(start)
-        self.draft = list(draft[: limit - 1])
-        self.left = limit
-        self._needed = sink.job.needed or math.inf
-        self._ids = list(prefix)  # ids that the sink has not received yet
-        self._push: Callable[[Any], str] = text.push
-        self._flush = text.flush
-        self.unsure = unsure
-        self._least: list[float] = []  # log probabilities of the least probable tokens
-
-    # Threads of CTranslate2 call the methods below, which coverage does not measure.
-    def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
-        """Pass on one token of the output; return whether this job of the batch is to stop."""
-        self.left -= 1
-        text = self._push(token)
-        self._needed -= len(text)
-        stop = self.sink.step(text, [*self._ids, *ids])
-        self._ids.clear()
-        stop = stop or last or not self.left or self._needed <= 0
-        if stop:
-            self.end()
-        return stop
-
-    def add_log_prob(self, *log_probs: float) -> None:  # pragma: no cover
-        """Add log probabilities of tokens, whether they have text or end the output."""
-        self._least = sorted([*self._least, *log_probs])[:DOUBTED]
-
-    def end(self) -> None:  # pragma: no cover
-        bound, least = self.unsure, self._least
-        # An output that its limit ends is not whole. One word alone tells too little to judge it.
-        doubted = len(least) == DOUBTED and bound is not None and sum(least) < bound * DOUBTED
-        unsure = bound is not None and (self.left <= 0 or doubted)
-        # What is withheld of an output that ends early may be the beginning of a character.
-        self.sink.end(self._flush() if self._needed > 0 else "", unsure=unsure)
-
-    def accept(self, count: int) -> bool:
-        """Pass on the first ``count`` tokens of the draft; return whether this job is to stop."""
-        ids = self.draft[:count]
-        self.left -= count
-        text = "".join(map(self._push, ids))
-        self._needed -= len(text)
-        stop = self.sink.accept(text, [*self._ids, *ids], len(self.draft), count)
-        self._ids.clear()
-        stop = stop or self._needed <= 0
-        if stop:
-            self.end()
-        return stop
-
-
 class DecoderModel:
     """A decoder-only model. Its input is the prompt of the profile, which ends in the prefix."""
 
@@ -227,7 +111,7 @@ class DecoderModel:
         self._vocabulary = vocabulary
         self._width = vocabulary.tokenizer.get_vocab_size()
 
-    def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
+    def decode(self, sinks: Sequence[DecodeSink], profile: Profile, beam: int = 1) -> None:
         batch = _prepare_all(self._prepare, sinks, profile)
         ids = (self._vocabulary.control(token) for token in profile.stop)
         stop = {id for id in ids if id is not None}
@@ -248,19 +132,47 @@ class DecoderModel:
                 entry.add_log_prob(result.log_prob)
             return take(entry, result.token_id, last=result.is_last)
 
-        if self._checks(batch):
+        if beam == 1 and self._checks(batch):
             batch = [entry for entry, id in self._check(batch) if id is None or not take(entry, id)]
         if not batch:
             return
-        self._generator.generate_batch(
+        generate = partial(
+            self._generator.generate_batch,
             [entry.tokens for entry in batch],
             include_prompt_in_result=False,
             end_token=list(stop) or None,
             max_length=max(entry.left for entry in batch),
-            return_scores=scored,
-            callback=callback,
-            **_sampling(profile, batch[0].sink.job),
+            suppress_sequences=self._unwritten(batch, profile),
         )
+        if beam == 1:
+            sampling = _sampling(profile, batch[0].sink.job)
+            generate(return_scores=scored, callback=callback, **sampling)
+            return
+        results = generate(beam_size=beam, return_end_token=True)
+        outputs = [
+            made.sequences_ids[0][: each.left] for each, made in zip(batch, results, strict=True)
+        ]
+        self._pass_on(list(zip(batch, outputs, strict=True)), stop)
+
+    def _pass_on(self, outputs: Sequence[tuple[DecodeJob, list[int]]], stop: Set[int]) -> None:
+        """Pass on the outputs of a beam search, after a judgement of how sure the model is."""
+        # CTranslate2 does not say how probable the tokens of a beam search are.
+        judged = [(entry, ids) for entry, ids in outputs if entry.unsure is not None]
+        inputs = [entry.tokens + list(map(self._vocabulary.token, ids)) for entry, ids in judged]
+        for (entry, ids), score in zip(judged, self._generator.score_batch(inputs), strict=True):
+            entry.add_log_prob(*score.log_probs[-len(ids) :])
+        controls = self._vocabulary.controls
+        for entry, ids in outputs:
+            text = [id for id in ids if id not in controls]
+            entry.add_whole(text, ended=not stop.isdisjoint(ids))
+
+    def _unwritten(self, batch: Sequence[DecodeJob], profile: Profile) -> list[list[str]] | None:
+        """Return the tokens of the marks that no output of the batch may have."""
+        marks = profile.unwritten
+        if any(mark in entry.sink.job.text for entry in batch for mark in marks):
+            return None
+        cut = self._vocabulary.cut
+        return [cut(text) for mark in marks for text in (mark, f" {mark}")] or None
 
     def _checks(self, batch: Sequence[DecodeJob]) -> bool:
         """Tell whether to check the drafts of a batch before it is decoded."""
@@ -324,7 +236,7 @@ class EncoderDecoderModel:
         self._end = config.get("eos_token", "</s>")
         self._adds_end = config.get("add_source_eos", False)
 
-    def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
+    def decode(self, sinks: Sequence[DecodeSink], profile: Profile, beam: int = 1) -> None:
         batch, end = _prepare_all(self._prepare, sinks, profile), self._end
         if not batch:
             return

@@ -13,7 +13,7 @@ import enum
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 from gateway.engines.guards.patterns import (
@@ -40,6 +40,7 @@ from gateway.text.letters import (
     is_other_cjk,
     weigh,
 )
+from gateway.text.numbers import Number, may_have_numbers, numbers, reads
 
 Instead = Callable[[str, str], str | None]
 """A function that returns the language of a text if it is surely not in the given one."""
@@ -94,8 +95,10 @@ script, the same for a partial source, where names may come first, and the share
 must be in the target's script. Words taken from the source do not count. A share of letters of a
 third script is judged from two letters on: no name is written in them."""
 
-NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
-"""A number with its thousands separators."""
+NUMBER_LEAST = 13
+"""Least number in words that is looked for in the output; smaller ones are idioms too often."""
+OTHERWISE = frozenset((15, 30, 45, 100, 1_000, 10**6))
+"""Numbers that are often said in other words: "halb zehn" is nine thirty, a thousand is many."""
 CLOCK = re.compile(r"(?<![\d:])(\d{1,2}) ?(?::|[hH]|[时時点]) ?([0-5]\d)(?![\d:])")
 """A time as a clock shows it: 17:45, 17 h 45, 17时45."""
 AMOUNT_SIGN = re.compile(r"[$€£¥](?=\s?\d)|(?<=\d)\s?[$€£¥]")
@@ -128,7 +131,7 @@ def judge(job: Job, text: str, instead: Instead | None = None) -> tuple[Guard, .
         raise rejection(Guard.REFUSAL, "answers instead of translating")
     if NOTES.search(text) and not BRACKET.search(job.text):
         raise rejection(Guard.NOTE, "comments on the translation")
-    return () if job.partial else find_flags(job.text, text, job.target)
+    return () if job.partial else find_flags(job.text, text, job.source, job.target)
 
 
 def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
@@ -221,22 +224,18 @@ def is_refusal(source: str, text: str, spoken: str) -> bool:
     return own is not None and bool(REFUSALS.search(text)) and not own.search(source)
 
 
-def find_flags(source: str, text: str, target: str) -> tuple[Guard, ...]:
-    """Return flags for parts of the source that are not in the output: long numbers, times of day,
+def find_flags(source: str, text: str, spoken: str, target: str) -> tuple[Guard, ...]:
+    """Return flags for parts of the source that are not in the output: numbers, times of day,
     currencies of sums, addresses.
 
+    :param spoken: language of the source
     :param target: language of the output
     """
     flags = []
     plain = unicodedata.normalize("NFKC", without_addresses(source))
-    numbers = NUMBER.findall(plain)
-    if numbers:
-        output_digits = ascii_digits(text)
+    if may_have_numbers(plain, spoken) and (found := numbers(plain, spoken)):
         if (
-            any(
-                len(number) >= 3 and number not in output_digits
-                for number in map(ascii_digits, numbers)
-            )
+            lacks_number(found, text, target)
             # A time of day in the output that is none of the source's is another one.
             or has_other_time(source, text)
             or lacks_currency(plain, text, target)
@@ -248,6 +247,31 @@ def find_flags(source: str, text: str, target: str) -> tuple[Guard, ...]:
         if any(address not in folded for address in addresses):
             flags.append(Guard.URL)
     return tuple(flags)
+
+
+def lacks_number(found: Sequence[Number], text: str, target: str) -> bool:
+    """Tell whether the output lacks a number of three digits and more, one in words, or a sum.
+
+    :param found: numbers of the source
+    :param target: language of the output
+    """
+    digits = ascii_digits(text)
+    made = {number.value for number in numbers(text, target)}
+    for number in found:
+        if number.value in made:
+            continue
+        if number.figures:
+            if len(number.figures) >= 3 and number.figures not in digits:
+                return True
+        elif (
+            reads(target)
+            and number.value >= NUMBER_LEAST
+            and number.value not in OTHERWISE
+            and number.value - 12 not in made  # vierzehn Uhr is two o'clock
+            and str(number.value) not in digits
+        ):
+            return True
+    return False
 
 
 def has_other_time(source: str, text: str) -> bool:

@@ -168,8 +168,9 @@ class Profile(
                     They have to differ, because greedy decoding would repeat the same output
     ``server``      ``chat_template_kwargs`` for servers that apply the chat template
     ``max_input``   tokens that prompt and output may take together
-    ``unsure``      mean log probability of an output's three least probable tokens under which it
-                    is flagged as unsure, for models whose outputs have been read with theirs
+    ``beam``        hypotheses of a decoder's search (`Job.search`); 1: greedy decoding
+    ``unwritten``   marks that the model must not write, unless the source has them
+    ``unsure``      log probability of an output's least probable tokens that makes it unsure
     """
 
     name: str
@@ -201,6 +202,8 @@ class Profile(
     output: Output = Output()
     server: dict[str, bool] = {}
     max_input: int = 512
+    beam: int = 1
+    unwritten: tuple[str, ...] = ()
     unsure: float | None = None
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -80,6 +81,36 @@ async def test_with_a_repetition_penalty_every_job_is_decoded_alone(
         profiles.load("embedded"), attempts=(Sampling(repetition_penalty=1.1),)
     )
     assert await batched(puppet, dir, job("a"), job("b"), profile=profile) == ["a", "b"]
+
+
+async def test_a_job_that_may_be_searched_shares_no_batch_with_one_that_streams(
+    puppet: Puppet, dir: Path
+) -> None:
+    jobs = (job("a"), job("b", search=True), job("c"), job("d", search=True))
+    assert await batched(puppet, dir, *jobs) == ["a c", "b d"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "settings", "beam"),
+    [
+        (4, {"search": True}, 4),
+        (5, {"search": True}, 1),  # more than the engine has time for
+        (1, {}, 1),
+        (1, {"search": True, "attempt": 2}, 1),
+    ],
+)
+async def test_an_engine_searches_for_the_best_output_if_it_has_time(
+    puppet: Puppet, dir: Path, jobs: int, settings: dict[str, Any], beam: int
+) -> None:
+    engine = make_llama(dir, inter_threads=2)
+
+    async with started(engine):
+        tasks = await queued(engine, *(job(str(n), **settings) for n in range(jobs)))
+        await begun(puppet, jobs)
+        for _ in puppet.batches:
+            puppet.token("Ja.")
+        await asyncio.gather(*tasks)
+        assert set(puppet.beams) == {beam}
 
 
 async def test_short_texts_do_not_share_a_batch_with_long_ones(puppet: Puppet, dir: Path) -> None:

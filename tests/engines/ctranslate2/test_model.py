@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,10 +15,11 @@ from tokenizers import models as kinds
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
+from gateway.engines.ctranslate2 import decode_job
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.profiles import Output, Profile, TemplateBlock
 from gateway.errors import EngineFault, GatewayError
-from gateway.job import Job
+from gateway.job import Chunk, Job
 from tests.support import models
 
 pytest.importorskip("ctranslate2")
@@ -54,19 +55,15 @@ class Reader:
         self._stop_after = stop_after
         self._batch: list[Reader] = []
 
-    def step(self, text: str, ids: Sequence[int]) -> bool:
+    def add(self, chunk: Chunk) -> bool:
         assert not self.ends
-        self.texts.append(text)
-        self.ids += ids
-        self.steps += 1
-        return len(self.texts) == self._stop_after
-
-    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
-        assert not self.ends and not self.steps
-        self.checked = (drafted, accepted)
-        self.ids += ids
-        if text:
-            self.texts.append(text)
+        self.ids += chunk.ids
+        self.steps += chunk.tokens
+        if chunk.tokens or chunk.text:
+            self.texts.append(chunk.text)
+        if not chunk.tokens:
+            assert not self.steps
+            self.checked = (chunk.drafted, chunk.accepted)
         return 0 < self._stop_after <= len(self.texts)
 
     def end(
@@ -230,6 +227,33 @@ def test_a_job_that_the_model_cannot_translate_does_not_affect_its_batch(dir: Pa
     assert outputs(model, EMBEDDED, [Reader(endless.job)]) == [[]]
 
 
+# --- beam search
+
+
+def test_a_beam_search_sends_its_whole_output_at_once(dir: Path) -> None:
+    readers = [Reader(job) for job in JOBS]
+    load(models.tiny_llama(dir / "llama"), dir / "cache").decode(readers, EMBEDDED, 4)
+    for reader in readers:
+        # A second text is the incomplete character at the end of a random output.
+        assert 1 <= len(reader.texts) <= 2 and reader.ends == 1
+        assert 0 < reader.steps <= len(reader.ids)  # the ids of a forced prefix are no steps
+
+
+def test_each_job_of_a_beam_search_has_a_length_limit_of_its_own(dir: Path) -> None:
+    model = load(models.tiny_llama(dir / "llama"), dir / "cache")
+    profile = msgspec.structs.replace(EMBEDDED, output=Output(factor=1.0, extra=3))
+    short, long = Reader(JOBS[1]), Reader(JOBS[0])
+    model.decode([short, long], profile, 4)
+    assert short.steps < len(TEXTS[1]) + 3 < long.steps
+    assert short.unsure
+
+
+def test_a_beam_search_without_a_job_that_can_be_translated_does_nothing(dir: Path) -> None:
+    endless = Reader(msgspec.structs.replace(JOB, text=TEXTS[0] * 100))
+    load(models.tiny_llama(dir / "llama"), dir / "cache").decode([endless], EMBEDDED, 4)
+    assert isinstance(endless.fault, EngineFault)
+
+
 # --- layouts
 
 
@@ -320,6 +344,7 @@ def test_without_the_package_the_fault_says_how_to_install_it(
         load(tmp_path, tmp_path)
 
 
+@pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize(
     ("least", "changes", "unsure"),
     [
@@ -333,18 +358,20 @@ def test_without_the_package_the_fault_says_how_to_install_it(
     ],
 )
 def test_an_output_of_improbable_tokens_or_cut_at_its_limit_is_unsure(
-    least: float | None, changes: dict[str, int | bool], unsure: bool, dir: Path
+    least: float | None, changes: dict[str, int | bool], unsure: bool, beam: int, dir: Path
 ) -> None:
     reader = Reader(msgspec.structs.replace(JOB, **changes))
     profile = msgspec.structs.replace(EMBEDDED, unsure=least)
-    outputs(load(converted_llama(dir), dir / "cache"), profile, [reader])
+    load(converted_llama(dir), dir / "cache").decode([reader], profile, beam)
+    if beam > 1 and changes == {"needed": 1}:
+        unsure = True  # a search goes on to the limit
     assert reader.unsure is unsure
 
 
 def test_an_output_of_fewer_tokens_than_are_judged_is_not_unsure(
     dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "DOUBTED", 1_000)
+    monkeypatch.setattr(decode_job, "DOUBTED", 1_000)
     reader = Reader(msgspec.structs.replace(JOB, needed=1))
     profile = msgspec.structs.replace(EMBEDDED, unsure=0.0)
     outputs(load(converted_llama(dir), dir / "cache"), profile, [reader])

@@ -206,7 +206,7 @@ def test_lost_numbers_and_addresses_are_flagged(
 def test_a_time_of_day_that_became_another_is_flagged(
     text: str, output: str, flags: tuple[Guard, ...]
 ) -> None:
-    assert find_flags(text, output, "de") == flags
+    assert find_flags(text, output, "zh" if text[0] == "火" else "en", "de") == flags
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,35 @@ def test_a_time_of_day_that_became_another_is_flagged(
 def test_a_sum_without_its_currency_is_flagged(
     text: str, target: str, output: str, flags: tuple[Guard, ...]
 ) -> None:
-    assert find_flags(text, output, target) == flags
+    assert find_flags(text, output, "zh" if target == "en" else "en", target) == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "output", "lost"),
+    [
+        ("予算は250万円です。", "ja-en", "The budget is 250 million yen.", True),
+        ("予算は250万円です。", "ja-en", "The budget is 2.5 million yen.", False),
+        ("予算は250万円です。", "ja-en", "The budget is 2,500,000 yen.", False),
+        ("It costs 2.5 million yen.", "en-ja", "250万円かかります。", False),
+        ("It costs 2.5 million yen.", "en-ja", "25万円かかります。", True),
+        ("共计3亿元。", "zh-en", "A total of 30 million yuan.", True),
+        ("Es kostet 2,5 Mio. Euro.", "de-en", "It costs 2.5 million euros.", False),
+        ("Es kostet 2,5 Mio. Euro.", "de-en", "It costs 2.5 euros.", True),
+        ("Thirty-two people came.", "en-de", "Es kamen zweiunddreißig Leute.", False),
+        ("Thirty-two people came.", "en-de", "Es kamen 32 Leute.", False),
+        ("Thirty-two people came.", "en-de", "Es kamen dreiundzwanzig Leute.", True),
+        ("Thirty-two people came.", "en-ru", "Пришли тридцать два человека.", False),
+        ("It costs 2.5 million.", "en-ru", "Это стоит 2,5 миллиона.", False),
+        ("Um vierzehn Uhr.", "de-en", "At two o'clock.", False),
+        ("At nine thirty.", "en-de", "Um halb zehn.", False),
+        ("A thousand thanks, a hundred times.", "en-de", "Tausend Dank, immer wieder.", False),
+        ("Three or four of us.", "en-de", "Ein paar von uns.", False),
+    ],
+)
+def test_a_number_in_words_or_a_sum_that_became_another_is_flagged(
+    text: str, pair: str, output: str, lost: bool
+) -> None:
+    assert find_flags(text, output, *pair.split("-")) == ((Guard.NUMBERS,) if lost else ())
 
 
 def test_the_source_may_repeat_itself_and_so_may_the_translation() -> None:
