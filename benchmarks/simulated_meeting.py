@@ -198,7 +198,7 @@ class Stage:
             self.tokens += chunk.tokens
             line = self._lines[job_id]
             if line is not None:
-                line.feed(chunk, self._clock.now)
+                line.add_output(chunk, self._clock.now)
 
     def _end(self, job_id: str, fault: ErrorCode | None) -> None:
         if job_id not in self.stopped:

@@ -86,9 +86,9 @@ def play(
         now += len(chunk) / (2 * SAMPLE_RATE)
         answer(now)
         begin = time.process_time()
-        decisions = stream.feed(chunk, detector.probabilities(chunk))
+        decisions = stream.add_audio(chunk, detector.probabilities(chunk))
         played.detection_cpu += time.process_time() - begin
         note(decisions, now)
-    note(stream.end(), now)
+    note(stream.finish_speech(), now)
     answer(float("inf"))
     return played

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         asyncio.run(_listen(args, to, screen))
     finally:  # after Ctrl-C too
-        screen.end()
+        screen.clear_growing()
         if args.save is not None and screen.heard:
             note("saved " + ", ".join(map(str, screen.save(args.save, to))))
     if not screen.heard:
@@ -224,7 +224,7 @@ class SpeechScreen:
                 complain(f"{event.msg} {event.hint or ''}".strip())
         self._screen.draw(self._growing())
 
-    def end(self) -> None:
+    def clear_growing(self) -> None:
         """Clear the growing lines."""
         self._screen.draw([])
 

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(translate(args.text, settings, args.source, show))
     else:
         asyncio.run(ask(args.text, args.url, args.source or AUTO, show))
-    return show.end()
+    return show.print_result()
 
 
 class CaptionPrinter:
@@ -71,7 +71,7 @@ class CaptionPrinter:
         shown = [lang for lang in self.targets if lang in self._shown]
         self._screen.draw([self._line(lang) for lang in shown])
 
-    def end(self) -> int:
+    def print_result(self) -> int:
         """Print all languages in the order of the command line and return the exit status."""
         self._screen.draw([])
         status = 0

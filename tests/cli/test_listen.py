@@ -194,7 +194,7 @@ def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done(
         "gateway: 1.5 s of speech were not recognised: the gateway is late.",
     ]
     assert screen.failed == 1
-    screen.end()
+    screen.clear_growing()
     assert out.getvalue().endswith("\x1b[J")
 
 

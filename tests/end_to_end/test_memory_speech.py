@@ -23,7 +23,14 @@ from tests.support.hearing import hearing, packets, pieces, tone
 from tests.support.live import Live, running, until
 
 RATE = 48_000
-KINDS = {"Session", "SocketAudio", "AudioStream", "SpeechRecognition", "StreamWorker", "Loudness"}
+KINDS = {
+    "Session",
+    "AudioInput",
+    "AudioStream",
+    "SpeechRecognition",
+    "RecognitionPipeline",
+    "Loudness",
+}
 KINDS |= {"PcmDecoder", "OpusDecoder", "RecognitionJob", "TranscriptionDialect", "_Translated"}
 KINDS |= {"RealtimeReader", "TranslationDialect"}
 """Classes of objects that belong to one socket or to one stream of its audio."""
@@ -192,7 +199,7 @@ async def test_every_end_of_a_microphone_frees_all_of_it_without_the_collector(e
                 for frame in pieces(tone(1.0, RATE), 0.1, RATE):
                     await socket.send(frame)
                 await speaker.until("heard")
-                assert {"AudioStream", "StreamWorker", "PcmDecoder"} <= alive().keys()
+                assert {"AudioStream", "RecognitionPipeline", "PcmDecoder"} <= alive().keys()
                 await end(speaker)
             recogniser.release()
             recogniser.jobs.clear()  # it keeps them for tests

@@ -143,7 +143,7 @@ class FleetMeeting(Meeting):
 
     def deliver(self, gateway: Gateway) -> None:
         """Deliver the next message of the feed to a gateway."""
-        gateway.replica.feed(decode_feed(gateway.feed.popleft()), self.now)
+        gateway.replica.apply(decode_feed(gateway.feed.popleft()), self.now)
 
     def receive(self, gateway: Gateway) -> None:
         """Deliver the next request to the gateway that has the authority."""

@@ -16,7 +16,7 @@ WORD_S = 0.4
 
 
 class HandWorker:
-    """The worker of one stream. ``late`` is set while frames wait to be decoded."""
+    """The pipeline of one stream. ``late`` is set while frames wait to be decoded."""
 
     def __init__(self, service: HandService, stream: AudioStream) -> None:
         self.id = f"a{len(service.workers) + 1}"
@@ -35,7 +35,7 @@ class HandWorker:
     def busy(self) -> bool:
         return self.job is not None or self.waiting > 0
 
-    def feed(self, frame: bytes, seconds: float) -> None:
+    def add_frame(self, frame: bytes, seconds: float) -> None:
         self.frames.append(frame)
         if self.late:
             self.waiting += seconds

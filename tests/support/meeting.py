@@ -288,7 +288,7 @@ class Meeting:
         """Send a chunk of a job from the engine to the room."""
         line = self.lines.get(job.id)
         if line is not None:
-            line.feed(chunk, self.now)
+            line.add_output(chunk, self.now)
 
     def finish(self, job: Job, *pieces: str) -> None:
         """Produce the rest of the text, and end the job."""

@@ -68,7 +68,7 @@ class CaptionSink:
         self.open = True
         self.text = ""
 
-    def feed(self, chunk: Chunk, now: float) -> None:
+    def add_output(self, chunk: Chunk, now: float) -> None:
         """Add text from the engine to the caption, with control characters as spaces.
 
         Text of a job that was taken back is dropped.
@@ -83,7 +83,7 @@ class CaptionSink:
             self.text = ("" if chunk.reset else self.text) + chunk.text
             return
         caption = self.caption
-        delta = caption.feed(chunk, now)
+        delta = caption.add_output(chunk, now)
         if delta is not None:
             self._show(delta, now)
         elif not caption.partial and caption.contradicted:

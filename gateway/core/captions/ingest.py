@@ -117,7 +117,7 @@ class Ingest:
         text = speech.remainder(lang)
         # Before the end, after which no earlier text is known.
         changed = not speech.continues(text, lang)
-        speech.end()
+        speech.forget_parts()
         if text:
             self._end(part, text, now, changed=changed, wanted=wanted, admitted=True)
         else:  # all of the text belongs to the parts before

@@ -98,7 +98,7 @@ class SpeechRecognition:
         """Bytes of audio that are kept."""
         return len(self._rest) + (self._audio.end - self._audio.begin) * FRAME_BYTES
 
-    def feed(self, pcm: bytes, voice: Sequence[float]) -> Decisions:
+    def add_audio(self, pcm: bytes, voice: Sequence[float]) -> Decisions:
         """Process the next audio.
 
         :param pcm: any number of samples in the form of `RecognitionJob.audio`
@@ -133,7 +133,7 @@ class SpeechRecognition:
             spoken.tries += spoken.end is not None
         return self._decide()
 
-    def end(self) -> Decisions:
+    def finish_speech(self) -> Decisions:
         """End the audio: what is being said is complete. More audio may follow later."""
         self._end_speech()
         return self._decide()

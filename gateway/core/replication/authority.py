@@ -91,7 +91,7 @@ class Feed:
         log = self._log
         frames = Frames.of(envelope, self.codecs)
         # First: a delta that follows belongs to another translation, and starts with a `reset`.
-        self._growing.end(envelope.message)  # type: ignore[arg-type]
+        self._growing.forget_ended(envelope.message)  # type: ignore[arg-type]
         author = log.authors.get(log.seq)
         at = now - log.began
         decided = Decided(frames, lang, log.epoch, self.began, at, author=author)

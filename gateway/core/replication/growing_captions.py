@@ -39,7 +39,7 @@ class GrowingCaptions:
         self._shown[key] = delta if before is None or delta.reset else merge(before, delta)
         return delta
 
-    def end(self, event: Durable) -> None:
+    def forget_ended(self, event: Durable) -> None:
         """Forget the captions that a durable event ends."""
         match event:
             case Final() | Failed() | Edited() | Cancelled(lang=str()):

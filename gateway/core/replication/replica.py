@@ -254,14 +254,14 @@ class Replica(AbstractRoom):
             message = Present(self.name, self._gateway, "", state, self._introductions)
             self._send(self.owner, message)
 
-    def feed(self, message: FeedMessage, now: float) -> None:
+    def apply(self, message: FeedMessage, now: float) -> None:
         """Apply a message of the authority."""
         # In order and without holes by themselves, so they need no number and no greeting.
         if isinstance(message, Decided):
             self._decide(message, now)
             return
         if isinstance(message, Ended):
-            self.end()
+            self.close_sockets()
             return
         if self.owner is None:  # a late word of an authority that is gone
             return
@@ -302,7 +302,7 @@ class Replica(AbstractRoom):
         self._reached = reached
         self.subscribers.tell(Envelope(self.degraded or Degraded(partials="on")), None, now)
 
-    def end(
+    def close_sockets(
         self, code: CloseCode = CloseCode.ROOM_ENDED, reason: str = "The room has ended."
     ) -> None:
         """Close the sockets of all members: the room has ended, or cannot be followed (4000)."""
@@ -314,7 +314,8 @@ class Replica(AbstractRoom):
 
     def _greet(self, message: Greeted, now: float) -> None:
         if self.log.seq and message.epoch != self.log.epoch:
-            self.end(CloseCode.GOAWAY, MOVED)  # it has begun anew, and this replica has missed it
+            # It has begun anew, and this replica has missed it.
+            self.close_sockets(CloseCode.GOAWAY, MOVED)
             return
         self.log.epoch, self.began = message.epoch, message.began
         # The same authority still has what was asked before; another one never saw it.
@@ -385,7 +386,7 @@ class Replica(AbstractRoom):
             log.epoch, self.began = message.epoch, message.began
         log.seq = log.seq or event.seq - 1  # the log may have dropped its oldest events
         if message.epoch != log.epoch:  # Redis has lost the log, and this gateway came too late
-            self.end(CloseCode.GOAWAY, MOVED)
+            self.close_sockets(CloseCode.GOAWAY, MOVED)
             return
         # It came with the log that this replica has read since.
         if event.seq <= log.seq:
@@ -399,7 +400,7 @@ class Replica(AbstractRoom):
         log.append(event, log.began + message.at)
         # Recognisers of this gateway are told names and terms too.
         restore.learn(self.translation_context, event)
-        self._growing.end(event)
+        self._growing.forget_ended(event)
         reply = None
         member = self.subscribers.members.get(message.member or "")
         if member is not None:

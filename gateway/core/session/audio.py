@@ -35,7 +35,7 @@ SECOND_BYTES = 160_000
 """Memory that a second of undecoded audio may take: 48,000 samples in the smallest frames."""
 
 
-class SocketAudio:
+class AudioInput:
     """The audio of a socket that has sent ``audio``.
 
     :param service: the recogniser; None if the gateway has none
@@ -82,7 +82,7 @@ class SocketAudio:
         if self._ending is not None:  # a client that changes the format all the time
             answers = (*self._ending.give_up(), *answers)
         self._ending, self._stream = self._stream, None
-        self._ending.end(answers)
+        self._ending.finish(answers)
 
     def delay(self, now: float) -> float:
         """Return the seconds until more is to be read from a client that keeps no pace; 0: none.
@@ -184,4 +184,4 @@ class SocketAudio:
                 f"{self._limits.audio_burst:g} at once; it is dropped.",
                 retry_ms=math.ceil(wait * 1000),
             )
-        stream.feed(frame, seconds, now)
+        stream.add_frame(frame, seconds, now)

@@ -32,7 +32,7 @@ STEP_S = 0.1
 """Seconds of audio between two arrivals that are remembered, to measure delays."""
 
 
-class AudioWorker(Protocol):
+class AudioPipeline(Protocol):
     """The decoding and the recognition of one stream, done elsewhere.
 
     It calls `AudioStream.decoded`, `drained`, `recognised` and `failed`, until it is closed.
@@ -54,7 +54,7 @@ class AudioWorker(Protocol):
     def busy(self) -> bool:
         """True while audio is decoded or recognised."""
 
-    def feed(self, frame: bytes, seconds: float) -> None:
+    def add_frame(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
 
     def finish(self) -> None:
@@ -85,8 +85,8 @@ class SpeechService(Protocol):
     def info(self) -> AudioInfo:
         """Return the codecs, languages and limits that a client is told."""
 
-    def open(self, stream: AudioStream) -> AudioWorker:
-        """Return the worker of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
+    def open(self, stream: AudioStream) -> AudioPipeline:
+        """Return the pipeline of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
 
 
 class AudioStream:
@@ -115,8 +115,10 @@ class AudioStream:
         """True if nothing more will be heard."""
         self.room, self.tenant = session.room.name, session.permissions.tenant
         self._session = session
-        self._worker = service.open(self)
-        self._speech = SpeechRecognition(self._worker.id, langs, room=self.room, tenant=self.tenant)
+        self._pipeline = service.open(self)
+        self._speech = SpeechRecognition(
+            self._pipeline.id, langs, room=self.room, tenant=self.tenant
+        )
         self._received = 0.0  # seconds of audio that were accepted
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
         self._offsets = deque([(0.0, t0)])  # from which second of audio on which clock
@@ -129,24 +131,24 @@ class AudioStream:
         self._answers: tuple[str | None, ...] = ()  # ``ref`` of the requests to end
 
     def __repr__(self) -> str:
-        return f"<AudioStream {self._worker.id}, {self._speech.settled:.1f} s settled>"
+        return f"<AudioStream {self._pipeline.id}, {self._speech.settled:.1f} s settled>"
 
     @property
     def waiting(self) -> float:
         """Seconds of audio that wait to be decoded."""
-        return self._worker.waiting
+        return self._pipeline.waiting
 
     @property
     def held(self) -> int:
         """Memory of the audio that waits to be decoded, in bytes."""
-        return self._worker.held
+        return self._pipeline.held
 
     @property
     def full(self) -> bool:
         """True while more audio has to wait until some of it is recognised."""
         # Without work in progress nothing but more audio leads on.
         late = self._received - self._speech.settled > WINDOW_S
-        return late and self._worker.busy
+        return late and self._pipeline.busy
 
     def state(self, ref: str | None = None) -> AudioState:
         """Return the event that tells a client how far the audio is heard."""
@@ -161,13 +163,13 @@ class AudioStream:
 
     # --- audio ------------------------------------------------------------------------------------
 
-    def feed(self, frame: bytes, seconds: float, now: float) -> None:
+    def add_frame(self, frame: bytes, seconds: float, now: float) -> None:
         """Accept a frame."""
         self._received += seconds
         # One entry for each frame of 2.7 ms would be more than the measurement is worth.
         if not self._arrivals or self._received - self._arrivals[-1][0] >= STEP_S:
             self._arrivals.append((self._received, now))
-        self._worker.feed(frame, seconds)
+        self._pipeline.add_frame(frame, seconds)
 
     def skip(self, seconds: float) -> None:
         """Let time pass over audio that was dropped."""
@@ -178,13 +180,13 @@ class AudioStream:
         else:
             self._offsets.append((self._received, clock + seconds))
 
-    def end(self, answers: tuple[str | None, ...]) -> None:
+    def finish(self, answers: tuple[str | None, ...]) -> None:
         """Accept no more frames, and hear the rest.
 
         :param answers: ``ref`` of the requests to end, which are answered when all is heard
         """
         self._answers, self._ending = answers, True
-        self._worker.finish()
+        self._pipeline.finish()
 
     def give_up(self) -> tuple[str | None, ...]:
         """Stop all work, and return the requests to end that are not answered."""
@@ -197,7 +199,7 @@ class AudioStream:
         if id == self._growing:
             self._growing = None
             self._speech.reset()
-            self._worker.abort()
+            self._pipeline.abort()
 
     def cut(self, now: float) -> None:
         """End every utterance with the words that were heard: the socket is lost."""
@@ -211,7 +213,7 @@ class AudioStream:
     def close(self) -> None:
         """Stop all work; nobody is interested in later speech."""
         self.over = True
-        self._worker.close()
+        self._pipeline.close()
 
     def abandon(self, now: float) -> None:
         """Stop all work after a fault of the gateway, and tell the client."""
@@ -223,20 +225,20 @@ class AudioStream:
             self._session.report(fault, now, ref=ref)
         self._session.audio_ended(now)
 
-    # --- the worker -------------------------------------------------------------------------------
+    # --- the pipeline -----------------------------------------------------------------------------
 
     def decoded(self, pcm: bytes, voice: list[float], now: float) -> None:
         """Take decoded audio.
 
         :param pcm: samples as in `RecognitionJob.audio`
-        :param voice: probability of voice in each of its frames, see `SpeechRecognition.feed`
+        :param voice: probability of voice in each of its frames, see `SpeechRecognition.add_audio`
         """
         if not self.over:
             # At every call, since the settings of the room may have changed.
             self._speech.prompt, self._speech.hotwords = (
                 self._session.room.translation_context.hints()
             )
-            self._act(self._speech.feed(pcm, voice), now)
+            self._act(self._speech.add_audio(pcm, voice), now)
 
     def broken(self, now: float) -> None:
         """Note that a frame could not be decoded."""
@@ -250,7 +252,7 @@ class AudioStream:
     def drained(self, now: float) -> None:
         """Note that the last frame was decoded."""
         if not self.over:
-            self._act(self._speech.end(), now)
+            self._act(self._speech.finish_speech(), now)
 
     def recognised(self, result: Recognised, now: float) -> None:
         """Take the result of the job."""
@@ -275,7 +277,7 @@ class AudioStream:
         for heard in decisions.heard:
             self._say(heard, now)
         if decisions.job is not None:
-            self._worker.recognise(decisions.job)
+            self._pipeline.recognise(decisions.job)
         settled = self._speech.settled
         while len(self._offsets) > 1 and self._offsets[1][0] <= settled:
             self._offsets.popleft()
@@ -284,7 +286,7 @@ class AudioStream:
         lost = self._speech.lost - self._lost
         if lost:
             self._lost = self._speech.lost
-            self._worker.lose(lost)
+            self._pipeline.lose(lost)
         if lost or (settled - self._told >= PROGRESS_S and not self._ending):
             self._told = settled
             self._session.outbox.send(self.state(), now)
@@ -292,7 +294,7 @@ class AudioStream:
 
     def _end_if_heard(self, now: float) -> None:
         """End the stream once everything was heard and said."""
-        if self.over or not self._ending or self._worker.waiting:
+        if self.over or not self._ending or self._pipeline.waiting:
             return
         if self._speech.idle and not self._owed:
             for ref in self.give_up():
@@ -302,11 +304,11 @@ class AudioStream:
     def _say(self, heard: Heard, now: float) -> None:
         if heard.utterance != self._utterance:
             self._utterance, self._rev = heard.utterance, 0
-        id = f"{self._worker.id}-{heard.utterance}"
+        id = f"{self._pipeline.id}-{heard.utterance}"
         self._growing = None if heard.final else id
         if heard.final:
             # Only final texts: growing ones are shown before their last word is complete.
-            self._worker.measure(len(heard.words), self._delay(heard.t1, now))
+            self._pipeline.measure(len(heard.words), self._delay(heard.t1, now))
         text = clean(heard.text)
         if not text:
             # A text that nobody has seen needs no cancel.

@@ -25,7 +25,7 @@ from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import Member
 from gateway.core.room.abstract_room import AbstractRoom
-from gateway.core.session.audio import SocketAudio
+from gateway.core.session.audio import AudioInput
 from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
@@ -108,7 +108,7 @@ class Session:
         self._bucket = TokenBucket(context.limits.rate, context.limits.burst, now)
         self._bad = 0  # unreadable frames in a row
         self._bye: messages.Bye | None = None
-        self.audio: SocketAudio | None = None  # once the client has asked for it
+        self.audio: AudioInput | None = None  # once the client has asked for it
         self._released = False
         self._opened = now
 
@@ -329,7 +329,7 @@ class Session:
 
     def _listen(self, message: Audio | AudioChunk, now: float) -> None:
         if self.audio is None:
-            self.audio = SocketAudio(self, self._context.speech, self._context.limits, now)
+            self.audio = AudioInput(self, self._context.speech, self._context.limits, now)
         self._check_role("send audio")
         if isinstance(message, AudioChunk):
             self._bucket.spend(-1 - len(message.data) // WEIGHT)  # audio has limits of its own

@@ -123,11 +123,11 @@ class Speech:
         """Tell whether a final text continues the one that was translated last."""
         return self._policy is None or self._policy.continues(text, lang)
 
-    def end(self) -> None:
+    def forget_parts(self) -> None:
         """Forget the state that is only needed to find the parts again in a longer text."""
         self._policy, self._pauses, self._consumed = None, None, []
 
     def erase(self) -> None:
         """Erase the text, because it was retracted."""
         self.text = ""
-        self.end()
+        self.forget_parts()

@@ -186,7 +186,7 @@ class Caption:
         # A caption that is made again has waited for its first job only.
         self._started_at = self._started_at or now
 
-    def feed(self, chunk: Chunk, now: float) -> Delta | None:
+    def add_output(self, chunk: Chunk, now: float) -> Delta | None:
         """Add text from the engine; return the delta to show, or None if nothing changes."""
         assert self.state is _RUNNING, repr(self)
         add = chunk.text

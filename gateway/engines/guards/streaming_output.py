@@ -82,8 +82,8 @@ class OutputGuard:
         self.hits: list[Guard] = []
         self.flags: tuple[Guard, ...] = ()
         self._fast_path = False
-        """True while the next piece needs no check but those of `feed`, if it is a word or the rest
-        of one."""
+        """True while the next piece needs no check but those of `accept`, if it is a word or the
+        rest of one."""
         self._head = ""  # the output, until the beginning of the translation is known
         self._begun = False  # whether it is known
         self._closing_quotes = ""  # quotes that may close the stripped opening quote
@@ -109,7 +109,7 @@ class OutputGuard:
         if job.partial:
             self._word_limit = WORDS_MOST * count_words(job.text) + WORDS_SLACK
 
-    def feed(self, text: str) -> str:
+    def accept(self, text: str) -> str:
         """Check a piece of the output, and return the text that may be shown now.
 
         Raises `Rejected` if the output is no translation.
@@ -117,8 +117,8 @@ class OutputGuard:
         if self._fast_path:
             cached = self._word_cache.spaced.get(text)
             if cached is None or self._word_count + 1 > self._word_limit:
-                return self._feed_word(text)
-            # Fast path for nearly every piece; `_feed_any` would give the same result.
+                return self._accept_word(text)
+            # Fast path for nearly every piece; `_accept_any` would give the same result.
             folded = self._last_folded
             if folded:
                 counter = self._repeat_counter
@@ -135,17 +135,17 @@ class OutputGuard:
             if self._weight > self._weight_limit:
                 raise rejection(Guard.LENGTH, "is far longer than the source")
             return text if self._fast_path else self._withhold(text)
-        return self._feed_any(text)
+        return self._accept_any(text)
 
-    def _feed_word(self, text: str) -> str:
-        """Do the work of `feed` for a word, the rest of a word, or a sign that ends one."""
+    def _accept_word(self, text: str) -> str:
+        """Do the work of `accept` for a word, the rest of a word, or a sign that ends one."""
         begins = text[:1] == " "
         word = text[1:] if begins else self._last_word + text
         begins = begins or not self._last_word
         folded = self._word_cache.learn(word)
         ended = None if folded else self._word_cache.signed.get(word)
         if not (folded or ended) or self._word_count + begins > self._word_limit:
-            return self._feed_any(text)
+            return self._accept_any(text)
         if begins:
             self._word_count += 1
             if self._last_folded:
@@ -162,7 +162,7 @@ class OutputGuard:
             self._check_stutter()
         return self._withhold(text) if self._repeats else text
 
-    def end(self) -> str:
+    def complete(self) -> str:
         """Judge the complete output, and return the text that was withheld.
 
         Raises `Rejected` if the output is no translation.
@@ -178,8 +178,8 @@ class OutputGuard:
         self._repeats = False
         return self._withhold(rest)
 
-    def _feed_any(self, text: str) -> str:
-        """Do the work of `feed` for any piece."""
+    def _accept_any(self, text: str) -> str:
+        """Do the work of `accept` for any piece."""
         if self.done:
             return ""
         if not self._begun:

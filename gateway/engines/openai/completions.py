@@ -148,7 +148,7 @@ class EventStreamDecoder:
         self.data: list[bytes] = []
         self.ended_in_cr = False  # an LF after this CR belongs to the same line end
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
+    def decode(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the data of the events that ``chunk`` completes.
 
         Raises `ValueError` if an event is larger than `EVENT_LIMIT`.
@@ -186,7 +186,7 @@ class ForcedPrefixFilter:
         self.prefix = prefix.lstrip()
         self.withheld = ""
 
-    def feed(self, text: str) -> str:
+    def strip(self, text: str) -> str:
         """Return the part of ``text`` that follows the prefix.
 
         Raises `JobFault` if the output departs from the prefix.
@@ -201,7 +201,7 @@ class ForcedPrefixFilter:
         rest, self.prefix = self.withheld[len(self.prefix) :], ""
         return rest
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Check the end of the output. Raises `JobFault` if the output ended in the prefix."""
         if self.prefix:
             self._fail()

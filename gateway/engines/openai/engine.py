@@ -84,7 +84,7 @@ class CompletionReply:
 
     def add(self, text: str) -> None:
         """Add new text. Raises `JobFault` if the output exceeds `OUTPUT_LIMIT`."""
-        if text and (text := self._prefix_filter.feed(text)):
+        if text and (text := self._prefix_filter.strip(text)):
             self._size += len(text)
             if self._size > OUTPUT_LIMIT:
                 raise JobFault("The model server sent far more text than it was asked for.")
@@ -92,7 +92,7 @@ class CompletionReply:
 
     def finish(self) -> None:
         """Note that the model ended the text. Raises `JobFault` if it ended in the prefix."""
-        self._prefix_filter.end()
+        self._prefix_filter.finish()
         self.finished = True
 
     def take_chunk(self) -> Chunk:
@@ -271,7 +271,7 @@ class OpenAIEngine(PullEngine):
     def _read_events(self, data: bytes, reply: CompletionReply) -> EngineFault | None:
         """Add the events that ``data`` completes to ``reply``, and return the fault of one."""
         try:
-            for event in reply.stream.feed(data):
+            for event in reply.stream.decode(data):
                 if not reply.finished and event != b"[DONE]":
                     self._read_event(event, reply)
         except EngineFault as fault:

@@ -120,7 +120,7 @@ class GuardedSink(SinkWrapper):
             chunk = msgspec.structs.replace(chunk, flags=())
         raw = chunk.text
         try:
-            text = self.guard.feed(raw)
+            text = self.guard.accept(raw)
         except Rejected as fault:
             self._stop()
             self.engine.retry(self, fault)
@@ -189,7 +189,7 @@ class GuardedSink(SinkWrapper):
         """Judge the whole output, and end the job or begin the next attempt."""
         guard, counts = self.guard, self.engine.counts
         try:
-            rest = guard.end()
+            rest = guard.complete()
         except Rejected as fault:
             self.engine.retry(self, fault)
             return

@@ -83,7 +83,7 @@ class UndecodedAudio:
         self._finishing = False
         self._busy = False  # it waits for its turn, or has it
 
-    def feed(self, frame: bytes, seconds: float) -> None:
+    def add_frame(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
         if self._done is None:
             return

@@ -132,7 +132,7 @@ class Authorities:
     async def fill(self, replica: Replica) -> None:
         """Give a replica the events that its feed has not brought yet."""
         for _, payload in await self._link.read(replica.name, replica.log.seq):
-            replica.feed(decode_decided(payload), self._host.now())
+            replica.apply(decode_decided(payload), self._host.now())
 
     async def _acquire(self, replica: Replica) -> None:
         """Take a room if no gateway owns it, and become its authority."""

@@ -120,7 +120,7 @@ class FleetRooms(Fleet):
 
     async def aclose(self) -> None:
         """Give everything back, and disconnect."""
-        await self.locks.end()
+        await self.locks.release_waiting()
         await self._own.aclose()
         await self._tasks.aclose()
         await self.link.aclose()
@@ -333,11 +333,11 @@ class FleetRooms(Fleet):
             return
         try:
             known = decode_feed(message) if isinstance(message, bytes) else message
-            replica.feed(cast(FeedMessage, known), self.host.now())
+            replica.apply(cast(FeedMessage, known), self.host.now())
         except Exception as exc:  # the other rooms go on
             log.error("a room cannot be followed", exc_info=redacted(exc), extra={"room": name})
             # Its clients come back to a new replica.
-            replica.end(CloseCode.SERVER_ERROR)
+            replica.close_sockets(CloseCode.SERVER_ERROR)
             if name in self.authorities:
                 self._own.release(self.authorities[name])
 

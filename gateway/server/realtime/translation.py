@@ -62,7 +62,7 @@ class _AppendedText:
         self.filled = False
         self._gap = False
 
-    def end(self) -> None:
+    def separate(self) -> None:
         """Begin the next text with a gap, if there is a text before it."""
         self._gap = self.filled
 
@@ -164,7 +164,7 @@ class TranslationDialect(Dialect):
         events = self._append_to(self._input, heard.id, added, heard.lang)
         if heard.final:
             del self._heard[heard.id]
-            self._input.end()
+            self._input.separate()
         return events
 
     def _caption(self, message: _CaptionEvent) -> list[ServerEvent]:
@@ -200,7 +200,7 @@ class TranslationDialect(Dialect):
             if not caption.ended:
                 break
             del self._captions[id]
-            self._output.end()
+            self._output.separate()
         return events
 
     def _append_to(

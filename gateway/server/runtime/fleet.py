@@ -86,7 +86,7 @@ class Fleet(ABC):
 
     async def drain(self, seconds: float) -> None:
         """Let sockets that wait for a room go on; give rooms to others within ``seconds``."""
-        await self.locks.end()
+        await self.locks.release_waiting()
 
     @abstractmethod
     async def start(self, signer: Signer | None) -> None:

@@ -131,7 +131,7 @@ class JobSink:
         jobs, caption = self.jobs, self.caption
         try:
             if caption is not None:
-                caption.feed(chunk, jobs.now())
+                caption.add_output(chunk, jobs.now())
             if jobs.scheduler.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:

@@ -58,7 +58,7 @@ class RecognitionRunner:
 
     def __init__(self, host: RoomHost, recogniser: Recogniser, voice: Callable[[], Voice]) -> None:
         self.recogniser = recogniser
-        self.streams: dict[str, StreamWorker] = {}
+        self.streams: dict[str, RecognitionPipeline] = {}
         self.running: dict[str, asyncio.Task[None]] = {}  # tasks of jobs by the id of the job
         self.jobs: Counter[str] = Counter()
         """Jobs that have ended, by outcome: ``done``, ``cancelled`` or the code of a fault."""
@@ -74,7 +74,7 @@ class RecognitionRunner:
         self.voice = voice
         self._loaded = False
         self.decoding = DecodingThread()
-        self._waiting: dict[str, tuple[RecognitionJob, StreamWorker]] = {}
+        self._waiting: dict[str, tuple[RecognitionJob, RecognitionPipeline]] = {}
         self._turns = {True: JobTurns(), False: JobTurns()}  # by `RecognitionJob.final`
 
     def __repr__(self) -> str:
@@ -94,12 +94,12 @@ class RecognitionRunner:
     @property
     def undecoded_s(self) -> float:
         """Seconds of audio that are not decoded."""
-        return sum(worker.waiting for worker in list(self.streams.values()))
+        return sum(pipeline.waiting for pipeline in list(self.streams.values()))
 
     @property
     def undecoded_bytes(self) -> int:
         """Memory of the audio that is not decoded."""
-        return sum(worker.held for worker in list(self.streams.values()))
+        return sum(pipeline.held for pipeline in list(self.streams.values()))
 
     def info(self) -> AudioInfo:
         """Return the codecs, languages and limits that a client is told."""
@@ -114,8 +114,8 @@ class RecognitionRunner:
             window=WINDOW_S,
         )
 
-    def open(self, stream: AudioStream) -> StreamWorker:
-        """Return the worker of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
+    def open(self, stream: AudioStream) -> RecognitionPipeline:
+        """Return the pipeline of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
         health = self.recogniser.health
         if health is not Health.READY:
             raise ClientFault(
@@ -123,20 +123,20 @@ class RecognitionRunner:
                 f"The recogniser {self.recogniser.name} is {health.value}.",
                 "Try again in a few seconds, or send text.",
             )
-        worker = StreamWorker(self, stream, secrets.token_hex(6))
-        self.streams[worker.id] = worker
-        return worker
+        pipeline = RecognitionPipeline(self, stream, secrets.token_hex(6))
+        self.streams[pipeline.id] = pipeline
+        return pipeline
 
     # --- jobs -------------------------------------------------------------------------------------
 
-    def submit(self, job: RecognitionJob, worker: StreamWorker) -> None:
+    def submit(self, job: RecognitionJob, pipeline: RecognitionPipeline) -> None:
         """Queue a job."""
-        self._waiting[job.id] = (job, worker)
+        self._waiting[job.id] = (job, pipeline)
         self._turns[job.final].add(job)
         self._start_jobs()
 
     def abort(self, job: RecognitionJob) -> None:
-        """Take a job back; its worker hears no more of it."""
+        """Take a job back; its pipeline hears no more of it."""
         if job.id in self._waiting:
             del self._waiting[job.id]
             self._turns[job.final].remove(job)
@@ -145,13 +145,13 @@ class RecognitionRunner:
 
     def sweep(self) -> None:
         """Do the regular work of each second: say again what a room had no time for."""
-        for worker in list(self.streams.values()):
-            worker.retry()
+        for pipeline in list(self.streams.values()):
+            pipeline.retry()
 
     async def aclose(self) -> None:
         """Stop all streams, jobs and threads, and close the recogniser."""
-        for worker in list(self.streams.values()):
-            worker.close()
+        for pipeline in list(self.streams.values()):
+            pipeline.close()
         if self.running:
             await asyncio.wait(self.running.values())
         self.decoding.close()
@@ -162,16 +162,16 @@ class RecognitionRunner:
             id = self._turns[True].next(self._work) or self._turns[False].next(self._work)
             if id is None:
                 return
-            job, worker = self._waiting.pop(id)
-            task = asyncio.create_task(self._run(job, worker), name=f"recognise {id}")
+            job, pipeline = self._waiting.pop(id)
+            task = asyncio.create_task(self._run(job, pipeline), name=f"recognise {id}")
             self.running[id] = task
             task.add_done_callback(partial(self._ended, id))
 
     def _work(self, id: str) -> int:
         return len(self._waiting[id][0].audio)
 
-    async def _run(self, job: RecognitionJob, worker: StreamWorker) -> None:
-        """Have a job recognised, and tell its worker."""
+    async def _run(self, job: RecognitionJob, pipeline: RecognitionPipeline) -> None:
+        """Have a job recognised, and tell its pipeline."""
         clock = asyncio.get_running_loop().time
         begun = clock()
         try:
@@ -181,17 +181,17 @@ class RecognitionRunner:
             code = fault.code if isinstance(fault, EngineFault) else ErrorCode.TIMEOUT
             self.jobs[code.value] += 1
             log.warning("recognition %s failed: %s", job.id, code.value, extra={"room": job.room})
-            worker.answered(job, None)
+            pipeline.answered(job, None)
         except Exception as exc:
             self.jobs[ErrorCode.INTERNAL.value] += 1
             extra = {"room": job.room}
             log.error("recognition %s failed", job.id, exc_info=redacted(exc), extra=extra)
-            worker.answered(job, None)
+            pipeline.answered(job, None)
         else:
             self.jobs["done"] += 1
             self.recognised_s += len(job.audio) / (SAMPLE_BYTES * SAMPLE_RATE)
             self.busy_s += clock() - begun
-            worker.answered(job, result)
+            pipeline.answered(job, result)
 
     def _ended(self, id: str, task: asyncio.Task[None]) -> None:
         del self.running[id]
@@ -200,7 +200,7 @@ class RecognitionRunner:
         self._start_jobs()
 
 
-class StreamWorker:
+class RecognitionPipeline:
     """The decoding and the recognition of one stream."""
 
     def __init__(self, runner: RecognitionRunner, stream: AudioStream, id: str) -> None:
@@ -219,7 +219,7 @@ class StreamWorker:
         self._job: RecognitionJob | None = None
 
     def __repr__(self) -> str:
-        return f"<StreamWorker {self.id}, {self.waiting:.1f} s not decoded>"
+        return f"<RecognitionPipeline {self.id}, {self.waiting:.1f} s not decoded>"
 
     @property
     def waiting(self) -> float:
@@ -236,10 +236,10 @@ class StreamWorker:
         """True while audio is decoded or recognised."""
         return self._job is not None or self.waiting > 0
 
-    def feed(self, frame: bytes, seconds: float) -> None:
+    def add_frame(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
         self._runner.audio_s += seconds
-        self._audio.feed(frame, seconds)
+        self._audio.add_frame(frame, seconds)
 
     def finish(self) -> None:
         """Call `AudioStream.drained` after the last frame."""

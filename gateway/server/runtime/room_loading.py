@@ -51,7 +51,7 @@ class RoomLocks:
         if task.done():
             task.result()
 
-    async def end(self) -> None:
+    async def release_waiting(self) -> None:
         """Let everybody who waits go on. Takes `TELL_S` if anybody does."""
         if self._ending is None or self._ending.done():
             return

@@ -56,7 +56,7 @@ def test_two_hours_of_speech_without_a_pause_need_no_more_memory_than_a_minute()
     endless = stream()
     most = 0
     for _ in range(24):
-        decisions = endless.feed(bytes(1024 * 9375), [1.0] * 9375)  # five minutes
+        decisions = endless.add_audio(bytes(1024 * 9375), [1.0] * 9375)  # five minutes
         if decisions.job is not None:
             endless.result(Recognised(words=(Word(" so", 0.0, 1.0),)))
         most = max(most, endless.buffered)

@@ -231,7 +231,7 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
         caption.queue(f"job{rev}", rev, rev, partial=partial, base=base, now=0)
         caption.start(0)
         for chunk in output:
-            show(caption.feed(chunk, 0))
+            show(caption.add_output(chunk, 0))
         if partial:
             show(caption.finish_partial())
     if caption.broken:  # what was committed is kept: it is made again from there
@@ -239,7 +239,7 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
         caption.requeue("again", base=caption.committed)
         caption.start(0)
         for chunk in last:
-            show(caption.feed(chunk, 0))
+            show(caption.add_output(chunk, 0))
     text = caption.text
     caption.finish(text, "mt", 0)
     show(final(text))

@@ -110,7 +110,7 @@ class Desk:
         """Finish a job with ``text``."""
         line = self.lines[job.id]
         assert line is not None
-        line.feed(Chunk(text, flags=flags), NOW)
+        line.add_output(Chunk(text, flags=flags), NOW)
         self.captioner.finished(job.id, NOW)
         self.scheduler.done(job.id)
 

@@ -63,7 +63,7 @@ class Speaker:
         return self
 
     def feed(self, voice: Sequence[float]) -> None:
-        self.note(self.stream.feed(bytes(FRAME_BYTES * len(voice)), voice))
+        self.note(self.stream.add_audio(bytes(FRAME_BYTES * len(voice)), voice))
 
     def say(self, seconds: float) -> None:
         """Feed voice."""

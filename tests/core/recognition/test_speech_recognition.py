@@ -216,11 +216,11 @@ def test_a_failure_during_a_pause_is_not_repeated_before_the_end() -> None:
 
 def test_the_end_of_the_audio_ends_the_utterance() -> None:
     one = speaker("en").after(1.0, "we", 0.3)
-    one.note(one.stream.end())
+    one.note(one.stream.finish_speech())
     assert one.job is not None and one.job.final
     one.answer("we meet")
     assert one.finals == ["we meet"] and one.stream.idle
-    one.note(one.stream.end())
+    one.note(one.stream.finish_speech())
     assert one.texts == ["we", "we meet"]
 
 
@@ -357,12 +357,12 @@ def test_a_single_language_is_known_even_if_the_recogniser_does_not_name_it() ->
 def test_bytes_of_an_unfinished_frame_wait_for_the_rest() -> None:
     one = speaker("en")
     half = FRAME_BYTES // 2
-    one.note(one.stream.feed(bytes(half), []))
-    one.note(one.stream.feed(bytes(half + 10), [0.0]))
+    one.note(one.stream.add_audio(bytes(half), []))
+    one.note(one.stream.add_audio(bytes(half + 10), [0.0]))
     assert one.stream.settled == pytest.approx(0.032)
     assert one.stream.buffered == FRAME_BYTES + 10
     with pytest.raises(ValueError, match="1 frames have 2 prob"):
-        one.stream.feed(bytes(FRAME_BYTES), [0.0, 0.0])
+        one.stream.add_audio(bytes(FRAME_BYTES), [0.0, 0.0])
 
 
 def test_an_answer_without_a_job_is_an_error() -> None:

@@ -32,7 +32,7 @@ def test_a_stream_of_an_unknown_speaker_names_nothing_in_its_jobs() -> None:
 def test_a_job_has_the_audio_as_it_came() -> None:
     one = speaker("en")
     pcm = b"".join(bytes([n]) * FRAME_BYTES for n in range(frames(1.0)))
-    one.note(one.stream.feed(pcm, [1.0] * frames(1.0)))
+    one.note(one.stream.add_audio(pcm, [1.0] * frames(1.0)))
     assert one.jobs[0].audio == pcm
     assert one.stream.settled == 0
 
@@ -44,7 +44,7 @@ def test_speech_begins_a_fixed_time_before_its_first_voice() -> None:
 
 def test_the_end_of_an_utterance_is_not_heard_again_in_the_next() -> None:
     one = speaker("en").after(1.0)
-    one.note(one.stream.end())
+    one.note(one.stream.finish_speech())
     one.after("we meet", 1.0)
     assert one.length() == pytest.approx(seconds(frames(1.0)))
 

@@ -53,7 +53,7 @@ def test_whatever_happens_every_utterance_ends_once_in_bounded_memory(
     for step in steps:
         act(one, step)
         check_bounds(one)
-    one.note(one.stream.end())
+    one.note(one.stream.finish_speech())
     for _ in range(100):
         if one.job is None:
             break
@@ -79,7 +79,7 @@ def act(one: Speaker, step: tuple[object, ...]) -> None:
         case ("fail",) if one.job is not None:
             one.fail()
         case ("end",):
-            one.note(one.stream.end())
+            one.note(one.stream.finish_speech())
         case ("stop",):
             one.job = None
             one.note(one.stream.stop())

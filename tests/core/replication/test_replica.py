@@ -390,7 +390,7 @@ def test_an_event_that_was_read_from_the_log_is_not_sent_again() -> None:
         room.receive(room.gateways["g1"])
     room.pump_writes()
     (entry,) = room.entries()
-    room.gateways["g2"].replica.feed(entry, room.now)
+    room.gateways["g2"].replica.apply(entry, room.now)
     room.pump()
     assert one(Source, reader.events()).text == "one"
 
@@ -401,7 +401,7 @@ def test_the_first_event_names_the_log_if_no_authority_has_greeted() -> None:
     entries = room.entries()
     room.stream.clear()
     new = room.add_gateway("g4")
-    new.replica.feed(entries[0], room.now)
+    new.replica.apply(entries[0], room.now)
     assert (new.replica.log.epoch, new.replica.log.seq) == ("epoch", 1)
 
 

@@ -42,7 +42,7 @@ def test_a_log_without_its_oldest_events_can_be_followed_from_its_first_one() ->
     newcomer = room.add_gateway("g4").replica
     newcomer.log = EventLog("", room.limits, began=room.now)
     for entry in rest:
-        newcomer.feed(entry, room.now)
+        newcomer.apply(entry, room.now)
     assert newcomer.log.seq == room.entries()[-1].event.seq
     assert newcomer.log.oldest == 2
 

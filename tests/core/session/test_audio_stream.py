@@ -142,7 +142,7 @@ def test_a_final_text_that_the_room_is_too_busy_for_is_said_again() -> None:
     room.scheduler.depth = 0
     worker.utter("not lost")
     assert codes(peer.events()) == []
-    worker.stream.end(("ref",))
+    worker.stream.finish(("ref",))
     worker.stream.retry(room.now)
     assert only(AudioState, peer.events()) == [], "it still has a text to say"
     room.scheduler.depth = 100

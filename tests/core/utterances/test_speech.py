@@ -129,7 +129,7 @@ def test_a_speech_grows_until_its_last_part_is_complete_or_cancelled() -> None:
 def test_at_its_end_it_keeps_the_last_revision_alone() -> None:
     made = speech("So we met. It was")
     made.cut("en")
-    made.end()
+    made.forget_parts()
     assert (made.text, made.policy.agreed, made._consumed) == ("So we met. It was", "", [])
 
 

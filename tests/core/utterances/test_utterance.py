@@ -52,7 +52,7 @@ class Watched:
 
     def feed(self, *pieces: str, reset: bool = False) -> Watched:
         for piece in pieces:
-            self.see(self.caption.feed(Chunk(piece, reset=reset), NOW + 0.2))
+            self.see(self.caption.add_output(Chunk(piece, reset=reset), NOW + 0.2))
             reset = False
         return self
 
@@ -168,7 +168,7 @@ def test_the_first_text_counts_from_the_first_piece_that_has_any() -> None:
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW)
     for text, at in (("", 1.0), ("Guten", 2.0), (" Morgen", 3.0)):
-        made.feed(Chunk(text), NOW + at)
+        made.add_output(Chunk(text), NOW + at)
     assert made.finish("Guten Morgen", "mt", NOW + 4) == Timing(queue=0, first=2000, total=4000)
 
 
@@ -177,7 +177,7 @@ def test_a_caption_keeps_the_times_of_its_job() -> None:
     assert current(made.times) == (0, 0, 0)
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW + 1)
-    made.feed(Chunk("Guten"), NOW + 2)
+    made.add_output(Chunk("Guten"), NOW + 2)
     assert made.times == (NOW, NOW + 1, NOW + 2)
 
 
@@ -230,10 +230,10 @@ def test_flags_are_those_of_the_attempt_that_counts() -> None:
     made = caption()
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW)
-    made.feed(Chunk("a", flags=("numbers",)), NOW)
+    made.add_output(Chunk("a", flags=("numbers",)), NOW)
     assert made.flags == ("numbers",)
-    made.feed(Chunk("b", reset=True), NOW)
-    made.feed(Chunk("c", flags=("url",)), NOW)
+    made.add_output(Chunk("b", reset=True), NOW)
+    made.add_output(Chunk("c", flags=("url",)), NOW)
     assert made.flags == ("url",)
     made.finish("c", "mt", NOW)
     assert made.flags == ("url",)
@@ -244,7 +244,7 @@ def test_flags_of_all_pieces_count() -> None:
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW)
     for flag in ("numbers", "url"):
-        made.feed(Chunk("a", flags=(flag,)), NOW)
+        made.add_output(Chunk("a", flags=(flag,)), NOW)
     assert made.flags == ("numbers", "url")
 
 
@@ -252,7 +252,7 @@ def test_a_caption_that_a_person_wrote_has_no_flags() -> None:
     made = caption()
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW)
-    made.feed(Chunk("a", flags=("numbers",)), NOW)
+    made.add_output(Chunk("a", flags=("numbers",)), NOW)
     made.finish("b", "human", NOW)
     assert (made.stable, made.by, made.flags) == ("b", "human", ())
 

@@ -137,8 +137,8 @@ def read(watch: OutputGuard, pieces: Iterable[str]) -> str:
     """Return the text that a reader sees, after checking that the guard has the same text."""
     shown = watch.job.prefix
     for piece in pieces:
-        shown += watch.feed(piece)
+        shown += watch.accept(piece)
         assert watch.text.startswith(shown), "the rest is withheld"
-    shown += watch.end()
+    shown += watch.complete()
     assert shown == watch.text
     return shown[len(watch.job.prefix) :]

@@ -116,23 +116,23 @@ def test_text_around_a_translation_is_stripped(
 
 def test_text_is_withheld_exactly_while_it_may_be_a_preamble() -> None:
     follower = watch("en", "de", "good morning")
-    assert follower.feed("Sure, here is the") == ""
-    assert follower.feed(" shop") == "Sure, here is the shop"
-    assert follower.feed(" now") == " now"
+    assert follower.accept("Sure, here is the") == ""
+    assert follower.accept(" shop") == "Sure, here is the shop"
+    assert follower.accept(" now") == " now"
 
 
 def test_withheld_text_is_bounded() -> None:
     follower = watch("en", "de", "good morning " * 20)
-    shown = "".join(follower.feed("here is the text ") for _ in range(HEAD_MOST // 16 + 2))
+    shown = "".join(follower.accept("here is the text ") for _ in range(HEAD_MOST // 16 + 2))
     assert shown.startswith("here is the text here")
 
 
 def test_text_after_the_last_line_is_cut_and_the_output_is_done() -> None:
     follower = watch("en", "de", "good morning")
-    assert follower.feed("Guten Morgen\n\nDas ist") == "Guten Morgen"
+    assert follower.accept("Guten Morgen\n\nDas ist") == "Guten Morgen"
     assert follower.done
-    assert follower.feed(" eine formelle Anrede") == ""
-    assert follower.end() == ""
+    assert follower.accept(" eine formelle Anrede") == ""
+    assert follower.complete() == ""
     assert follower.hits == [Guard.LINES]
 
 
@@ -312,7 +312,7 @@ def test_of_a_loop_little_more_than_its_second_time_is_shown(loop: list[str], sh
     pieces = []
     with pytest.raises(Rejected) as caught:
         for piece in loop:
-            pieces.append(follower.feed(piece))  # noqa: PERF401  # until it raises
+            pieces.append(follower.accept(piece))  # noqa: PERF401  # until it raises
     assert caught.value.guard == Guard.LOOP
     assert sum(map(bool, pieces)) <= shown
 
@@ -333,7 +333,7 @@ def test_a_loop_is_rejected_before_the_model_ends() -> None:
     follower = watch("en", "de", "Let us go there together now.")
     with pytest.raises(Rejected):
         for _ in range(10):
-            follower.feed("gehen wir hin ")
+            follower.accept("gehen wir hin ")
     assert follower.text.count("gehen") == 3
 
 
@@ -349,7 +349,7 @@ def test_a_loop_is_withheld_before_it_is_rejected(
     shown = ""
     with pytest.raises(Rejected) as caught:
         for piece in pieces(phrase * 20, cut):
-            shown += follower.feed(piece)
+            shown += follower.accept(piece)
     assert caught.value.guard is Guard.LOOP
     assert shown.count(phrase.strip()) <= seen
 
@@ -385,7 +385,7 @@ def test_a_rude_word_is_found_at_the_start_of_a_word_however_it_is_split(
         follower = watch("en", "de", "He is a good man.")
         try:
             for piece in (text[:cut], text[cut:]):
-                follower.feed(piece)
+                follower.accept(piece)
             found = False
         except Rejected as fault:
             found = fault.guard == Guard.RUDE

@@ -74,8 +74,8 @@ def fate(watch: OutputGuard, pieces: Iterable[str]) -> tuple[list[str], object]:
     """Return the text shown for each piece, and the state at the end."""
     shown: list[str] = []
     try:
-        shown.extend(watch.feed(piece) for piece in pieces)
-        shown.append(watch.end())
+        shown.extend(watch.accept(piece) for piece in pieces)
+        shown.append(watch.complete())
     except Rejected as fault:
         return shown, fault.guard
     return shown, (watch.text, watch.flags, tuple(watch.hits), watch.done)
@@ -104,13 +104,13 @@ def test_whole_sentences_take_the_fast_path_at_every_word(
     text = "We will look at the figures again and then, together, decide it all."
     follower = watch("en", "de", text)
     looks = []
-    look = follower._feed_any
+    look = follower._accept_any
 
     def counted(text: str) -> str:
         looks.append(text)
         return look(text)
 
-    monkeypatch.setattr(follower, "_feed_any", counted)
+    monkeypatch.setattr(follower, "_accept_any", counted)
     shown, _ = fate(follower, [good[0], *(f" {word}" for word in good[1:])])
     assert "".join(shown) == " ".join(good)
     assert looks == [good[0]]
@@ -120,7 +120,7 @@ def test_whole_sentences_take_the_fast_path_at_every_word(
 def test_the_fast_path_rejects_an_output_that_is_far_too_long(last: str) -> None:
     follower = watch("en", "de", "Hi.")
     for piece in ("Guten", " Morgen", " liebe", " Freunde"):
-        assert follower.feed(piece) == piece
+        assert follower.accept(piece) == piece
     with pytest.raises(Rejected) as caught:
-        follower.feed(last)
+        follower.accept(last)
     assert caught.value.guard == Guard.LENGTH

@@ -112,7 +112,7 @@ def test_tokens_are_estimated_generously_in_every_script(text: str, enough: int)
 
 def feed(*chunks: bytes) -> list[bytes]:
     stream = EventStreamDecoder()
-    return [data for chunk in chunks for data in stream.feed(chunk)]
+    return [data for chunk in chunks for data in stream.decode(chunk)]
 
 
 def test_line_ends_may_be_mixed_and_split_anywhere() -> None:
@@ -186,19 +186,19 @@ def test_the_prefix_is_removed_wherever_the_output_is_split(rest: str, cuts: lis
     places = [0, *sorted(cuts), len(output)]
     restart = ForcedPrefixFilter("Guten Morgen")
     pieces = [output[a:b] for a, b in zip(places, places[1:], strict=False)]
-    assert "".join(map(restart.feed, pieces)) == rest
-    restart.end()
+    assert "".join(map(restart.strip, pieces)) == rest
+    restart.finish()
 
 
 def test_an_output_that_departs_from_the_prefix_is_a_fault_at_once() -> None:
     restart = ForcedPrefixFilter("Guten Morgen")
-    assert restart.feed("Guten ") == ""
+    assert restart.strip("Guten ") == ""
     with pytest.raises(JobFault, match="changed the text"):
-        restart.feed("Tag")
+        restart.strip("Tag")
 
 
 def test_an_output_shorter_than_the_prefix_is_a_fault() -> None:
     restart = ForcedPrefixFilter("Guten Morgen")
-    restart.feed("Guten")
+    restart.strip("Guten")
     with pytest.raises(JobFault, match="changed the text"):
-        restart.end()
+        restart.finish()

@@ -49,7 +49,7 @@ async def test_thirty_streams_of_one_tenant_do_not_delay_the_stream_of_another()
     one = recorder.stream("b", "another room", "b")
     for stream in [*many, one]:
         for _ in range(3):
-            stream.feed(SECOND, 1.0)
+            stream.add_frame(SECOND, 1.0)
     recorder.may_go.set()
     await until(lambda: len(recorder.done) == 3 * 31)
     recorder.thread.close()
@@ -63,8 +63,8 @@ async def test_frames_of_no_length_take_turns_too() -> None:
     recorder = Recorder()
     flood, other = recorder.stream("a", "x", "a"), recorder.stream("b", "y", "b")
     for _ in range(1_000):
-        flood.feed(b"", 0.0)
-    other.feed(SECOND, 1.0)
+        flood.add_frame(b"", 0.0)
+    other.add_frame(SECOND, 1.0)
     assert flood.bytes == 1_000 * FRAME_MEMORY
     recorder.may_go.set()
     await until(lambda: "b" in recorder.order)
@@ -77,14 +77,14 @@ async def test_a_stream_that_is_closed_gives_up_its_turn_and_its_memory() -> Non
     recorder = Recorder()
     streams = [recorder.stream(f"a{n}", "x", "a") for n in range(5)]
     for stream in streams:
-        stream.feed(SECOND, 1.0)
+        stream.add_frame(SECOND, 1.0)
     for stream in streams:
         stream.close()
-        stream.feed(SECOND, 1.0)
+        stream.add_frame(SECOND, 1.0)
         assert (stream.bytes, stream.seconds) == (0, 0.0)
     recorder.may_go.set()
     last = recorder.stream("last", "x", "a")
-    last.feed(SECOND, 1.0)
+    last.add_frame(SECOND, 1.0)
     await until(lambda: "last" in recorder.order)
     recorder.thread.close()
     assert len(recorder.order) == AHEAD + 1 and not [d for d in recorder.done if not d]

@@ -354,7 +354,7 @@ async def test_only_a_page_may_load_anything() -> None:
         ("127.0.0.1:8000", "'self' ws://127.0.0.1:8000 wss://127.0.0.1:8000"),
         ("localhost", "'self' ws://localhost wss://localhost"),
         *((host, "'self'") for host in ("[::1]:8000", "")),
-        *((host, None) for host in ("*", "a; script-src *", "a b")),  # refused, so that it is no page
+        *((host, None) for host in ("*", "a; script-src *", "a b")),  # refused: no page
     ],
 )
 async def test_a_page_may_connect_to_the_gateway_that_served_it_and_to_no_other(

@@ -94,10 +94,10 @@ async def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logge
     def broken(line: CaptionSink, chunk: Chunk, now: float) -> None:
         if chunk.text == "bad":
             raise ZeroDivisionError
-        feed(line, chunk, now)
+        add_output(line, chunk, now)
 
-    feed = CaptionSink.feed
-    monkeypatch.setattr(CaptionSink, "feed", broken)
+    add_output = CaptionSink.add_output
+    monkeypatch.setattr(CaptionSink, "add_output", broken)
 
     engine = ByHand()
     hub, session = await opened(engine)
