@@ -31,7 +31,7 @@ class TrustedProxies:
     """Proxies whose ``X-Forwarded-For`` is trusted. None by default."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """Create a list. Raises `ValueError` for what is no address or network (``10.0.0.0/8``)."""
+        """Create a list. Raises `ValueError` for other text than ``10.0.0.0/8`` or an address."""
         self._networks = tuple(map(ipaddress.ip_network, networks))
 
     def client_address(self, peer: str | None, forwarded: Sequence[str]) -> str | None:

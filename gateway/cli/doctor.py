@@ -66,7 +66,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a line for each finding as soon as it is known, and return the exit status.
 
-    A line begins with ``ok``, ``note`` for what is worth knowing, or ``fail`` for what prevents a
+    A line begins with ``ok``, ``note`` for a risk, or ``fail`` for a fault that prevents a
     start, with what to do.
     """
     set_up_logs("error")

@@ -171,7 +171,8 @@ HELP = {
     "gateway_engine_decode_seconds":
         "vLLM: time of finished requests from their first token to the last, in all.",
 }  # fmt: skip
-"""Help texts of the metrics, by name. Those below the first ones are read at a scrape."""
+"""Help texts of the metrics, by name. Only the first ones are counted; all others are read at a
+scrape."""
 
 
 class Metrics:
@@ -235,11 +236,11 @@ class Metrics:
     def expose(self) -> bytes:
         """Return all metrics in the text format. Takes milliseconds: call it off the event loop.
 
-        They include those of the process-wide registry, where vLLM has its own.
+        They include the metrics of the process-wide registry, where vLLM has its own.
         """
         return b"".join(
-            generate_latest(_AtScrape(partial(_without_created, one)))
-            for one in (self.registry, REGISTRY)
+            generate_latest(_AtScrape(partial(_without_created, registry)))
+            for registry in (self.registry, REGISTRY)
         )
 
 

@@ -103,7 +103,7 @@ def count_letters(text: str) -> Counter[str]:
 
 
 def weigh(counts: Counter[str]) -> dict[str, float]:
-    """Return the weight of the letters of each script: what they say, in Latin letters."""
+    """Return the weight of the letters of each script: as many Latin letters as say the same."""
     return {name: count * (DENSITY if name in DENSE else 1) for name, count in counts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Audio of a client: what may be lost with the connection, and the pace at which it is sent.
+"""Audio of a client: the part that may be lost with the connection, and the pace of sending.
 
 Owns: the pieces that are not heard for good yet, cutting PCM into frames, and when the next piece
 of a recording may be sent, so that the gateway drops none. Must not know: sockets, clocks, codecs,

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def run_eagerly(work: Awaitable[None]) -> Awaitable[None] | None:
-    """Run a coroutine until it would wait. Return what is left of it, or None if it has finished.
+    """Run a coroutine until it would wait. Return its remainder, or None if it has finished.
 
     A task would run in another turn of the event loop, and cost as much as a short coroutine. From
     Python 3.12 on, tasks of `asyncio.eager_task_factory` begin in the same way. Raises what the

@@ -111,7 +111,7 @@ class Captioner:
         self._outcomes = outcomes
         self._show = subscribers.show
 
-    # --- what is to be made ---------------------------------------------------------------------
+    # --- captions to make -----------------------------------------------------------------------
 
     def translate(
         self, utterance: Utterance, langs: Iterable[str], now: float, *, admitted: bool = False
@@ -230,7 +230,7 @@ class Captioner:
         sinks = [sink for sink in self.jobs.values() if not sink.revises]
         return [(sink.utterance, sink.caption) for sink in sinks if sink.caption.lang in langs]
 
-    # --- what the engine did --------------------------------------------------------------------
+    # --- reports of the engine ------------------------------------------------------------------
     # A job that was taken back is no longer in `jobs`, so its reports are ignored.
 
     def started(self, job_id: str, now: float) -> CaptionSink | None:

@@ -1,4 +1,4 @@
-"""The writing to group socket past its queue, for itself or together with a group.
+"""The writing to a socket past its queue, for itself or together with a group.
 
 Owns: when a frame may bypass the queue, and how much was written. Must not know: which frames wait
 (`gateway.core.delivery.outbox`).
@@ -77,7 +77,7 @@ class DirectWriter(ABC):
 
     def leave(self, group: FanoutGroup) -> None:
         """Leave a group."""
-        # What the group has sent is counted by the group, until the outbox leaves it.
+        # Frames of the group are counted by the group, until the outbox leaves it.
         if self._shared is not None:
             self._frames += group.frames
             self._sent += group.sent

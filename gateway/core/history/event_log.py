@@ -192,7 +192,7 @@ class EventLog:
     def last(self, utterances: int) -> list[Durable]:
         """Return the events of the last complete utterances that stand, in order.
 
-        Those that were cancelled are among them, beyond the number.
+        Cancelled utterances are among them, beyond the number.
         """
         retracted: set[str] = set()
         cancelled: set[str] = set()

@@ -134,7 +134,7 @@ class SpeechRecognition:
         return self._decide()
 
     def finish_speech(self) -> Decisions:
-        """End the audio: what is being said is complete. More audio may follow later."""
+        """End the present utterance, if there is one. More audio may follow later."""
         self._end_speech()
         return self._decide()
 
@@ -156,7 +156,7 @@ class SpeechRecognition:
                     msgspec.structs.replace(spoken.shown, text="", words=(), final=True)
                 )
         self._pending.clear()
-        # What a speaker withdraws must not come back through the prompt of the next job.
+        # Withdrawn words must not come back through the prompt of the next job.
         self._said = ""
         return self._decide()
 
@@ -174,7 +174,7 @@ class SpeechRecognition:
             self._close()
         if self._audio.end - self._audio.begin > frames(self.timing.backlog):
             self._shed()
-        # In a silence only what may spoken out to be the beginning of the next speech is kept.
+        # In a silence only audio is kept that may be the beginning of the next speech.
         if not self._pending:
             self._audio.drop(self._audio.end - frames(self.timing.before))
 
@@ -284,7 +284,7 @@ class SpeechRecognition:
         # The utterance before tells style, names and topic, unless it was in another language.
         if not before and spoken.language.decided in ("", self._lang):
             before = self._said
-        # The end of the text is what the next words continue.
+        # The next words continue the end of the text.
         before = before[-PROMPT:]
         return RecognitionJob(
             id=f"{self.id}-{next(self._job_numbers)}",

@@ -119,7 +119,7 @@ class Replica(AbstractRoom):
         self._heard = 0  # number of the last message of the feed
         self._term = ""  # of the authority that has greeted last
         self._introductions = 0
-        # What the authority is to be told when it has greeted.
+        # Messages for the authority, sent when it has greeted.
         self._later: list[InboxMessage] = []
 
     def __repr__(self) -> str:

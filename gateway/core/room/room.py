@@ -151,7 +151,7 @@ class Room(AbstractRoom):
         self._presence.changed(now)
 
     def leave(self, member: Member, now: float) -> None:
-        """Let a member go: cancel its work, and at once what nobody reads in an empty room."""
+        """Let a member go: cancel its work, and in an empty room also all captions at once."""
         # First, so that the end of its own work is not sent to a closed socket.
         self.subscribers.leave(member, now)
         self._abort(member, now)
@@ -164,7 +164,7 @@ class Room(AbstractRoom):
     def disconnect(self, member: Member, now: float) -> None:
         """Wait for a member whose socket was lost: its work goes on for `Limits.grace_s`.
 
-        What is made for it as a reader goes on as well, even if it was the last reader.
+        Captions for it as a reader go on as well, even if it was the last reader.
         """
         self.subscribers.leave(member, now)
         # A reader has nothing to come back for that the log does not have.
@@ -196,7 +196,7 @@ class Room(AbstractRoom):
             # A corrected original keeps its old translation.
             if not sink.caption.state.ended:
                 self.captioner.cancel(sink.utterance, (sink.caption.lang,), now)
-        # What is left translates corrected originals: readers keep the old translation.
+        # The remaining jobs translate corrected originals: readers keep the old translation.
         self.captioner.clear()
         self.attendance.clear()
 

@@ -46,7 +46,7 @@ class Snapshots:
         for utterance in self._in_progress():
             read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
             captions = [(tag, caption) for tag, caption in read if caption is not None]
-            # What has ended was sent from the log.
+            # Captions that have ended were sent from the log.
             if any(not caption.state.ended for _, caption in captions):
                 lines = tuple(_line(tag, caption, view) for tag, caption in captions)
                 snapshots.append(Envelope(_snapshot(utterance, lines)))

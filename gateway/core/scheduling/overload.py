@@ -102,7 +102,7 @@ class OverloadMonitor:
         """Seconds that a final of the usual length takes without load; 0 if unknown."""
         return self._pace * self._size
 
-    # --- what is measured -----------------------------------------------------------------------
+    # --- measurements ---------------------------------------------------------------------------
 
     def begun(self, id: str, size: int, waited: float, now: float, *, alone: bool) -> None:
         """Note that the engine was given a final of ``size`` bytes.
@@ -139,7 +139,7 @@ class OverloadMonitor:
         self._pace = self._run = self._size = 0.0
         self._known = 0
 
-    # --- what follows from it -------------------------------------------------------------------
+    # --- decisions ------------------------------------------------------------------------------
 
     def poll(self, oldest: float, now: float) -> None:
         """Decide anew.
@@ -200,7 +200,7 @@ class OverloadMonitor:
                 self.refused["queue" if full else "seat"] += 1
                 self._refused_at = now
                 return max(AT_LEAST, ahead) if full else self._wait
-        # Counted for the tenant that opened the room, whoever speaks in it now.
+        # Counted for the tenant that opened the room, even if another one speaks in it now.
         if room not in self._seats:
             self._seats_held[tenant] += 1
         self._seats[room] = (self._seats.get(room, (tenant,))[0], now)

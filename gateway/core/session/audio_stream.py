@@ -220,7 +220,7 @@ class AudioStream:
         fault = ClientFault(
             ErrorCode.INTERNAL, "The audio could not be heard.", "Send `audio` again."
         )
-        # Whoever waits for the end is told, and `bye` goes on.
+        # Requests that wait for the end are answered, and `bye` goes on.
         for ref in self.give_up() or (None,):
             self._session.report(fault, now, ref=ref)
         self._session.audio_ended(now)
@@ -271,7 +271,7 @@ class AudioStream:
             self._offer(self._owed.popleft(), now)
         self._end_if_heard(now)
 
-    # --- what is heard ----------------------------------------------------------------------------
+    # --- recognised text --------------------------------------------------------------------------
 
     def _act(self, decisions: Decisions, now: float) -> None:
         for heard in decisions.heard:

@@ -89,7 +89,7 @@ class LogReader:
         for envelope in recent:
             outbox.push(envelope, now)
         pages = (log.seq - seq) / PAGE if resumed.ok else 0.0
-        # The client begins anew with these events, and `advance` shows it what is in flight.
+        # The client begins anew with these events, and `advance` shows it the captions in flight.
         if not resumed.ok:
             member.catch_up = CatchUp(log.seq)
         self.advance(now)

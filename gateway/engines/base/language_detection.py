@@ -74,10 +74,10 @@ class Detector:
             other = self._other(text, allowed, ranks)
             if other is not None:
                 return other
-        found = _among(ranks, allowed)
+        ranked = _among(ranks, allowed)
         # Confidence in languages that cannot be meant counts for those that can.
-        if found and found[0][1] >= SURE:
-            return allowed.get(found[0][0])
+        if ranked and ranked[0][1] >= SURE:
+            return allowed.get(ranked[0][0])
         return None
 
     def instead(self, text: str, lang: str, /) -> str | None:
@@ -90,7 +90,7 @@ class Detector:
     def rank(self, text: str) -> list[tuple[str, float]]:
         """Return offered tags with a confidence of 0 to 1, likeliest first; none if no letter."""
         ranks = _among(self._ranks(text), self._offered)
-        return [(self._offered[label], found) for label, found in ranks if label != _OTHER]
+        return [(self._offered[label], share) for label, share in ranks if label != _OTHER]
 
     def _other(self, text: str, allowed: Mapping[str, str], ranks: Ranks) -> str | None:
         """Return the language of a text that is surely in none of ``allowed``; else None.
@@ -141,12 +141,12 @@ def _tag(label: str) -> str:
 
 def _among(ranks: Ranks, allowed: Container[str]) -> Ranks:
     """Return the ranks of some labels and of `_OTHER`, with a sum of 1."""
-    known = [(label, found) for label, found in ranks if label in allowed]
+    known = [(label, share) for label, share in ranks if label in allowed]
     # With one language there is nothing to guess, so "no language" must not be an answer.
     if len(known) > 1:
-        known = [(label, found) for label, found in ranks if label in allowed or label == _OTHER]
-    whole = sum(found for _, found in known)
-    return [(label, found / whole) for label, found in known] if whole else []
+        known = [(label, share) for label, share in ranks if label in allowed or label == _OTHER]
+    whole = sum(share for _, share in known)
+    return [(label, share / whole) for label, share in known] if whole else []
 
 
 _loading = threading.Lock()

@@ -115,7 +115,7 @@ class DecodeJob:
         # An output that its limit ends is not whole. One word alone tells too little to judge it.
         doubted = len(least) == DOUBTED and bound is not None and sum(least) < bound * DOUBTED
         unsure = bound is not None and (self.left <= 0 or doubted)
-        # What is withheld of an output that ends early may be the beginning of a character.
+        # The withheld end of an output that ends early may be the beginning of a character.
         self.sink.end(self._flush() if self._needed > 0 else "", unsure=unsure)
 
     def accept(self, count: int) -> bool:

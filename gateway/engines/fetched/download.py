@@ -101,7 +101,7 @@ def _continue(client: httpx2.Client, address: str, file: BinaryIO, report: Repor
     try:
         with client.stream("GET", address, headers=headers) as answer:
             chain = [*answer.history, answer]
-            if address.startswith("https:") and any(one.url.scheme != "https" for one in chain):
+            if address.startswith("https:") and any(step.url.scheme != "https" for step in chain):
                 raise EngineFault(f"{address} leads to an address without TLS.")
             digest = _linked_digest(chain)
             if answer.status_code == 416 and _total(answer.headers) == came:
@@ -163,11 +163,11 @@ def _require_space(file: BinaryIO, more: int) -> None:
 def _check(file: BinaryIO, sha256: str, address: str) -> None:
     """Raise `EngineFault`, and empty the file, if it has another digest."""
     file.seek(0)
-    found = hashlib.file_digest(cast(Any, file), "sha256").hexdigest() if sha256 else ""
-    if found != sha256:
+    digest = hashlib.file_digest(cast(Any, file), "sha256").hexdigest() if sha256 else ""
+    if digest != sha256:
         file.truncate(0)
         raise EngineFault(
-            f"{address} has another content than it should have: SHA-256 {found}, not {sha256}.",
+            f"{address} has another content than it should have: SHA-256 {digest}, not {sha256}.",
             hint="Try again; if that does not help, the file was changed.",
         )
 

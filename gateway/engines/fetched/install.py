@@ -79,8 +79,8 @@ def _converted(model: KnownModel, parts: Path) -> Path:
 def _unpack(archive: Path, target: Path) -> None:
     """Unpack the files of an archive, without its folders. `zipfile` checks the sum of each."""
     with zipfile.ZipFile(archive) as opened:
-        members = [one for one in opened.infolist() if not one.is_dir()]
-        if sum(one.file_size for one in members) > LARGEST:
+        members = [entry for entry in opened.infolist() if not entry.is_dir()]
+        if sum(entry.file_size for entry in members) > LARGEST:
             raise ValueError("it is larger than any OPUS-MT model")
         for member in members:
             name = PurePosixPath(member.filename).name

@@ -203,8 +203,8 @@ def is_other_language(source: str, text: str, target: str, instead: Instead) -> 
     """
     given = set(map(str.casefold, TOKEN.findall(source)))
     own = [token for token in TOKEN.findall(text) if token.casefold() not in given]
-    found = instead(" ".join(own) or text, target)
-    return found is not None and not are_near(found, target)
+    detected = instead(" ".join(own) or text, target)
+    return detected is not None and not are_near(detected, target)
 
 
 def are_near(one: str, other: str) -> bool:
@@ -233,9 +233,9 @@ def find_flags(source: str, text: str, spoken: str, target: str) -> tuple[Guard,
     """
     flags = []
     plain = unicodedata.normalize("NFKC", without_addresses(source))
-    if may_have_numbers(plain, spoken) and (found := numbers(plain, spoken)):
+    if may_have_numbers(plain, spoken) and (spoken_numbers := numbers(plain, spoken)):
         if (
-            lacks_number(found, text, target)
+            lacks_number(spoken_numbers, text, target)
             # A time of day in the output that is none of the source's is another one.
             or has_other_time(source, text)
             or lacks_currency(plain, text, target)

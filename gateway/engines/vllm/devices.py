@@ -91,7 +91,7 @@ def visible(gpus: tuple[int, ...], environ: Mapping[str, str], variable: str) ->
 
     Raises `EngineFault` if it sees fewer.
     """
-    seen = [one for one in environ.get(variable, "").split(",") if one]
+    seen = [number for number in environ.get(variable, "").split(",") if number]
     if seen and max(gpus) >= len(seen):
         raise EngineFault(f"There is no GPU {max(gpus)}: {variable} is {','.join(seen)}.")
     return ",".join(seen[gpu] if seen else str(gpu) for gpu in gpus)

@@ -166,7 +166,7 @@ class RoutedEngine(PushEngine):
         for route in able:
             route.prepare(source, target)
         pair = (source, target)
-        if able and pair not in self._lent and any(one.serves(*pair) for one in self._spare):
+        if able and pair not in self._lent and any(spare.serves(*pair) for spare in self._spare):
             self._lent.add(pair)
             self.update()
 

@@ -95,7 +95,7 @@ class OpusDecoder:
 
         try:
             return b"".join(
-                self._resampler.resample(one) for one in self._codec.decode(Packet(frame))
+                self._resampler.resample(piece) for piece in self._codec.decode(Packet(frame))
             )
         except FFmpegError:
             # A decoder that has failed may accept nothing more.

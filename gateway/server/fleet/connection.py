@@ -92,7 +92,7 @@ class LinkPart:
         self._begun, self.proved = asyncio.get_running_loop().time(), False
         try:
             async with self._redis.pipelined() as connection:
-                await _first_end([one(connection) for one in work])
+                await _first_end([part(connection) for part in work])
         except Exception as exc:
             self._fails(exc if isinstance(exc, Away) else Away(exc))
             raise
@@ -121,7 +121,7 @@ class LinkPart:
 async def _first_end(work: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run tasks until one of them ends, end the others, and raise the cause of its end."""
     # A task group would not notice a task that returns or is cancelled by nobody.
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(part) for part in work]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -130,7 +130,7 @@ async def _first_end(work: Sequence[Coroutine[Any, Any, None]]) -> None:
         await asyncio.wait(tasks)
     # A mistake of this code is more than a lost connection, which may be its consequence.
     silent = RuntimeError("a task of the link has ended by itself")
-    faults = [silent if one.cancelled() else one.exception() or silent for one in ended]
+    faults = [silent if part.cancelled() else part.exception() or silent for part in ended]
     faults.sort(key=lambda fault: isinstance(fault, Away))
     try:
         raise faults[0]
@@ -173,7 +173,7 @@ class RedisConnection:
         self.known = asyncio.Event()
         """Set once it is known whether Redis can be used."""
         self.skipping = Skipping()
-        """Block for what is read from Redis: one message must not stop all others."""
+        """Block that reads from Redis: one message must not stop all others."""
         # Without retries, because a silent reconnection would hide what was lost.
         self._redis: Redis = Redis.from_url(
             url,

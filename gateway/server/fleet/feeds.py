@@ -179,10 +179,10 @@ class Feeds:
         """Read a log in pages, so that a long one does not stop the event loop. Raises `Away`."""
         page: list[Entry] = [(after, b"")]
         while page:
-            found = await self._connection.run(partial(_page, lua_scripts.log(name), page[-1][0]))
-            page = [(int(number), event) for event, number in found if math.isfinite(number)]
+            rows = await self._connection.run(partial(_page, lua_scripts.log(name), page[-1][0]))
+            page = [(int(number), event) for event, number in rows if math.isfinite(number)]
             yield page
-            if len(found) < PAGE:
+            if len(rows) < PAGE:
                 return
 
     def owner(self, value: bytes | None) -> tuple[str | None, int]:
@@ -321,7 +321,7 @@ class Feeds:
             # An event is in the log before it is published, unless it was forged or Redis has lost
             # it since.
             held = enumerate(room.held or ())
-            kept = (one for n, one in held if n >= before or one[1] <= room.seq)
+            kept = (message for n, message in held if n >= before or message[1] <= room.seq)
             room.held = deque(kept, maxlen=HELD)
             room.behind.clear()
             room.listener.gap(room.name)
@@ -365,7 +365,7 @@ def unpack(data: bytes) -> Message:
 
 async def _page(key: str, after: int, redis: Any) -> list[tuple[bytes, float]]:
     """Return the next entries of a log, each with its number."""
-    found: list[tuple[bytes, float]] = await redis.zrange(
+    rows: list[tuple[bytes, float]] = await redis.zrange(
         key, f"({after}", "+inf", byscore=True, withscores=True, offset=0, num=PAGE
     )
-    return found
+    return rows

@@ -63,10 +63,10 @@ class Inbox:
         while True:
             wait = ("BLOCK", block) if block else ()
             command = ("XREAD", "COUNT", PAGE, *wait, "STREAMS", self._key, self._read_to)
-            (found,) = await connection.execute([command])
+            (answer,) = await connection.execute([command])
             self._part.works()
             block = round(TIMEOUT_S * 500)
-            for _, entries in found or ():
+            for _, entries in answer or ():
                 for id, fields in entries:
                     self._read_to = id
                     with self._connection.skipping:
@@ -90,8 +90,8 @@ class Inbox:
         return read
 
     def _read(self, fields: list[bytes]) -> None:
-        found = dict(zip(fields[::2], fields[1::2], strict=True))
-        sender, number, payload = found[b"f"].decode(), int(found[b"n"]), found[b"p"]
+        values = dict(zip(fields[::2], fields[1::2], strict=True))
+        sender, number, payload = values[b"f"].decode(), int(values[b"n"]), values[b"p"]
         if number > self._newest.get(sender, 0):  # else the sender had no answer, and repeats it
             self._newest[sender] = number
             self._received(payload)

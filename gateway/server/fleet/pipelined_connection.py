@@ -30,7 +30,7 @@ _pack = cast(Callable[[Arguments], bytes], pack_command)
 
 
 DAMAGED: Final = ("WRONGTYPE ", "user_script:")
-"""Beginnings of the errors that Redis answers if a key of a room has what no gateway writes."""
+"""Beginnings of the errors that Redis answers if another program wrote a key of a room."""
 
 
 class Away(Exception):

@@ -34,7 +34,7 @@ from gateway.server.fleet.pipelined_connection import Arguments, Away, Pipelined
 log = logging.getLogger("gateway.fleet")
 
 UNDER_WAY: Final = 500
-"""Commands without an answer. What is sent cannot be dropped any more when Redis becomes slow."""
+"""Commands without an answer. Sent commands cannot be dropped when Redis becomes slow."""
 WAITING: Final = 5_000
 """Commands that wait or are under way while volatile messages are still accepted."""
 INBOX: Final = 20_000
@@ -226,7 +226,8 @@ class Writer:
 
     def _disconnected(self) -> None:
         """Put back the commands without an answer, as far as they can be repeated."""
-        again = self._again + [one for one in self._under_way if not self._done(one, None)]
+        lost = [command for command in self._under_way if not self._done(command, None)]
+        again = self._again + lost
         self._queue.extendleft(reversed(again))
         self._under_way.clear()
         self._again.clear()

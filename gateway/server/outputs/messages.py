@@ -52,7 +52,9 @@ def request(
     """
     if table.kind == "webhook":
         return _webhook(room, epoch, events)
-    captions = [(one.at, " ".join(text.split())) for one in events if (text := _shown(table, one))]
+    captions = [
+        (logged.at, " ".join(text.split())) for logged in events if (text := _shown(table, logged))
+    ]
     if not captions:
         return None
     if table.kind == "youtube":
@@ -77,7 +79,7 @@ def _webhook(room: str, epoch: str, events: Sequence[LoggedEvent]) -> OutputRequ
     message = {
         "type": "room.events",
         "timestamp": _utc(last.at) + "Z",
-        "data": {"room": room, "epoch": epoch, "events": [one.event for one in events]},
+        "data": {"room": room, "epoch": epoch, "events": [logged.event for logged in events]},
     }
     id = f"evt_{epoch}_{first.event.seq}_{last.event.seq}"
     return OutputRequest(msgspec.json.encode(message), {}, "application/json", id)

@@ -83,11 +83,11 @@ class Outputs:
         """Notify the senders of a room about an event that it has decided."""
         if not self._outputs or not isinstance(event, DURABLE) or event.seq is None:
             return
-        if room.startswith(PRIVATE) or (found := self._hub.rooms.get(room)) is None:
+        if room.startswith(PRIVATE) or (live := self._hub.rooms.get(room)) is None:
             return
         for n, output in enumerate(self._outputs):
             if not output.gone and fnmatchcase(room, output.table.room):
-                self._notify(n, output, found, event.seq)
+                self._notify(n, output, live, event.seq)
 
     def _notify(self, n: int, output: SharedOutput, room: Room, seq: int) -> None:
         senders = self._senders.setdefault(room, {})
@@ -101,7 +101,7 @@ class Outputs:
 
     async def aclose(self) -> None:
         """Deliver the remaining events within `FLUSH_S`, then stop."""
-        senders = [sender for found in self._senders.values() for sender in found.values()]
+        senders = [sender for of_output in self._senders.values() for sender in of_output.values()]
         for sender in senders:
             sender.finish()
         running = [sender.task for sender in senders if sender.task is not None]

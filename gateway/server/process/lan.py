@@ -193,5 +193,5 @@ def _new_key(name: str, role: Role) -> tuple[str, str]:
 
 def _fragment(values: dict[str, str | None]) -> str:
     """Return the fragment of a URL with the values that are not None."""
-    found = {name: value for name, value in values.items() if value is not None}
-    return f"#{urlencode(found)}" if found else ""
+    present = {name: value for name, value in values.items() if value is not None}
+    return f"#{urlencode(present)}" if present else ""

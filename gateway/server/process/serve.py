@@ -113,7 +113,7 @@ class GatewayProcess:
 
     def _announce(self) -> None:
         if self.collector is not None:
-            # Much of what a model's start leaves is garbage, and the rest stays for good.
+            # The start of a model leaves much garbage, and other objects that stay for good.
             self.collector.thaw()
         address = lan.host_and_port(*self.listener.getsockname()[:2])
         say(announcement(self.engine, address, self.settings, self.invitation))

@@ -210,11 +210,11 @@ class GrowingText:
     def finish(self, text: str) -> str:
         """Return the rest of the final text that was not sent.
 
-        If that has changed what was sent, it is all behind the words that both begin with.
+        If the text has changed, the rest is all of it behind the words that both begin with.
         """
         # Compared by characters first: of "uns" and "uns." only the full stop is missing.
         if text.startswith(self._sent):
             return text[len(self._sent) :]
-        sent, whole = (units.split(one, self._spaced) for one in (self._sent, text))
+        sent, whole = (units.split(shown, self._spaced) for shown in (self._sent, text))
         rest = "".join(whole[units.common(sent, whole) :])
         return " " + rest.lstrip() if rest and self._spaced else rest

@@ -59,11 +59,11 @@ async def translate(request: Request, permissions: Permissions) -> Response:
     made = await translate_batch(request, asked, permissions)
     translations = [
         {
-            "detected_source_language": (one.source or body.source_lang or "").upper(),
-            "text": one.text,
+            "detected_source_language": (translated.source or body.source_lang or "").upper(),
+            "text": translated.text,
             "billed_characters": len(text),
         }
-        for text, one in zip(texts, made, strict=True)
+        for text, translated in zip(texts, made, strict=True)
     ]
     return reply({"translations": translations})
 

@@ -56,10 +56,11 @@ async def translate(request: Request, permissions: Permissions) -> Response:
     texts = (query.q,) if isinstance(query.q, str) else query.q
     asked = OneShotRequest(texts, query.source, query.target)
     made = await translate_batch(request, asked, permissions)
-    body: dict[str, list[object]] = {"translatedText": [one.text for one in made]}
+    body: dict[str, list[object]] = {"translatedText": [text.text for text in made]}
     if query.source == AUTO:
         body["detectedLanguage"] = [
-            one.source and {"confidence": one.confidence, "language": one.source} for one in made
+            text.source and {"confidence": text.confidence, "language": text.source}
+            for text in made
         ]
     if query.alternatives > 0:
         body["alternatives"] = [[] for _ in made]

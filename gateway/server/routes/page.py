@@ -66,9 +66,9 @@ class PageFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        found = (path for folder in FOLDERS for path in sorted((root / folder).rglob("*")))
+        paths = (path for folder in FOLDERS for path in sorted((root / folder).rglob("*")))
         self._paths = {
-            path.relative_to(root).as_posix(): path for path in found if path.suffix in SUFFIXES
+            path.relative_to(root).as_posix(): path for path in paths if path.suffix in SUFFIXES
         }
         # Guessed at the start: the first guess reads the tables of the system.
         self._media_types = {path: mimetypes.guess_type(path)[0] for path in self._paths}
@@ -149,13 +149,13 @@ async def index(request: Request, _: Permissions) -> Response:
 
 def root(roots: tuple[Path, ...] = ROOTS) -> Path | None:
     """Return the folder that holds the folders of the page; None if the page is not installed."""
-    return next((one for one in roots if (one / PAGE / "index.html").is_file()), None)
+    return next((folder for folder in roots if (folder / PAGE / "index.html").is_file()), None)
 
 
 def routes(roots: tuple[Path, ...] = ROOTS) -> list[GuardedRoute]:
     """Return the routes of the page."""
-    found = root(roots)
-    return [GuardedRoute("/", index, PUBLIC)] if found is None else PageFiles(found).routes()
+    folder = root(roots)
+    return [GuardedRoute("/", index, PUBLIC)] if folder is None else PageFiles(folder).routes()
 
 
 def _address(path: str) -> str:

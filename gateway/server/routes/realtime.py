@@ -89,7 +89,7 @@ class HeldBack:
     async def receive(self) -> Message:
         """Return the next message when the session has room for it; the end of the client at once.
 
-        What a client has sent last is not heard if it leaves while it is held back.
+        The last audio of a client is not heard if it leaves while it is held back.
         """
         while (delay := self.delay()) > 0:
             end = await self._read_ahead(delay)

@@ -91,7 +91,7 @@ class Drain:
             nonlocal last
             now = self._now()
             rooms = self._fleet.places
-            heard = {one.room.name for one in self._sessions.values() if one.hearing}
+            heard = {session.room.name for session in self._sessions.values() if session.hearing}
             # A request may have further texts, so its room ends with it.
             new = {n for n, room in rooms.items() if room.settled and not room.temporary}
             new -= settled | heard
@@ -123,8 +123,8 @@ class Drain:
 
     def _close_sockets(self, names: Collection[str]) -> bool:
         """Close the sockets of these rooms after their last frame; return whether any was open."""
-        found = [s for s in self._sessions.values() if s.room.name in names]
-        open = [session for session in found if session.outbox.closing is None]
+        sessions = [s for s in self._sessions.values() if s.room.name in names]
+        open = [session for session in sessions if session.outbox.closing is None]
         for session in open:
             session.outbox.close(CloseCode.GOAWAY, STOPPING)
         return bool(open)

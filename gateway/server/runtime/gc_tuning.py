@@ -33,7 +33,7 @@ THAW_S = 600.0
 """Seconds between two collections of everything, if no session is open."""
 GROWTH = 2.0
 """Multiple of the objects that everything once was, at which everything is visited although
-sessions are open: what no test has found is bounded all the same."""
+sessions are open, so that cycles which no test has found are bounded all the same."""
 STEPS_S = (0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Upper bounds, in seconds, of the classes that pauses are counted in."""
 

@@ -181,7 +181,7 @@ class Hub:
 
     def _dismiss(self, room: Room) -> None:
         """Let all members of a room go, because it ends."""
-        for session in [one for one in self.sessions.values() if one.room is room]:
+        for session in [other for other in self.sessions.values() if other.room is room]:
             session.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
             self.leave(session)
 

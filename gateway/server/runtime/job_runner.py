@@ -60,11 +60,11 @@ class JobSink:
     @property
     def ids(self) -> dict[str, str]:
         """Ids for a log line: of the job, its room, its utterance and the speaker's session."""
-        found = {"job": self.job.id, "room": self.room.name}
+        ids = {"job": self.job.id, "room": self.room.name}
         if self.caption is not None:
             utterance = self.caption.utterance
-            found |= {"utterance": utterance.id, "session": utterance.author}
-        return found
+            ids |= {"utterance": utterance.id, "session": utterance.author}
+        return ids
 
     def chunk(self, chunk: Chunk) -> None:
         """Show a piece of text, or hold it back under load."""

@@ -3,7 +3,7 @@
 Owns: the order of jobs, and the counters. Must not know: what is heard in a room, frames of
 sockets, how audio is decoded, any particular recogniser.
 
-Every stream has at most one job, so a late recogniser leaves out what is old. Jobs at the end of an
+Every stream has at most one job, so a late recogniser leaves out old audio. Jobs at the end of an
 utterance come before the others; within one kind the tenants share the recogniser by seconds of
 audio, and then the rooms of a tenant.
 
@@ -144,7 +144,7 @@ class RecognitionRunner:
             self.running[job.id].cancel()
 
     def sweep(self) -> None:
-        """Do the regular work of each second: say again what a room had no time for."""
+        """Do the regular work of each second: say texts again for which a room had no time."""
         for pipeline in list(self.streams.values()):
             pipeline.retry()
 

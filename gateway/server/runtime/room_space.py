@@ -93,7 +93,7 @@ class RoomSpace:
     def _grew(self, size: int) -> None:
         self._grown += size
         if not self._looking and self._grown * STEPS > self._limits.memory_bytes:
-            # Not now: whoever appends an event is in the middle of a change.
+            # Not now: the caller, which appends an event, is in the middle of a change.
             self._looking = True
             asyncio.get_running_loop().call_soon(self.shed)
 

@@ -91,7 +91,7 @@ class UtteranceTracer:
             return
         if len(self._connections) > len(self._hub.sessions) + SPARE:
             known = self._connections.items()
-            self._connections = {one: kept for one, kept in known if one in self._hub.sessions}
+            self._connections = {id: kept for id, kept in known if id in self._hub.sessions}
         self._connections[session] = (context, once)
 
     def observe(self, room: str, event: ServerMessage, now: float) -> None:
@@ -227,10 +227,10 @@ def _outcome(event: Final | Failed | Cancelled) -> dict[str, Any]:
     """Return the attributes that tell how a caption ended."""
     match event:
         case Final():
-            found: dict[str, Any] = {"gateway.outcome": "final", "gateway.by": event.by}
+            attributes: dict[str, Any] = {"gateway.outcome": "final", "gateway.by": event.by}
             if event.flags:
-                found["gateway.flags"] = event.flags
-            return found
+                attributes["gateway.flags"] = event.flags
+            return attributes
         case Failed():
             return {"gateway.outcome": "failed", "error.type": event.code}
         case _:

@@ -63,7 +63,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._reset_timer: asyncio.TimerHandle | None = None
         self._write_closed = False  # no frame may follow
         self.changed: Callable[[], None] | None = None
-        """Function that is called when `write` has changed. Whoever sets it resets it to None."""
+        """Function that is called when `write` has changed. Its setter resets it to None."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
