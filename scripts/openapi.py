@@ -21,6 +21,7 @@ from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, View
 from gateway.server.access.guarded_route import ROOM, Right
 from gateway.server.app import HTTP_ROUTES, UNCHECKED
+from gateway.server.openai_api.audio import AudioFileRequest
 from gateway.server.openai_api.chat import ChatRequest
 from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
@@ -45,6 +46,7 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
         "messages": [{"role": "user", "content": "Good morning."}],
     },
     DeepLRequest: {"text": ["Good morning."], "target_lang": "DE"},
+    AudioFileRequest: {"file": "(bytes of a file)", "response_format": "srt"},
 }
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 
@@ -66,6 +68,9 @@ def openapi() -> Json:
     schemas["DeepLFault"] = _object("A refusal or failure, as of DeepL's API.", message=TEXT)
     about = _object("An error.", message=TEXT, type=TEXT, param={"type": "null"}, code=TEXT)
     schemas["OpenAIFault"] = _object("A refusal or failure, as of OpenAI's API.", error=about)
+    # A part of a form holds bytes as they are.
+    file = {"type": "string", "contentMediaType": "application/octet-stream"}
+    schemas["AudioFileRequest"]["properties"]["file"] = file
     return {
         "openapi": "3.1.0",
         "info": {
@@ -282,7 +287,27 @@ def _openai() -> Json:
         )
         return {"post": operation}
 
+    def listening(name: str, summary: str) -> Json:
+        answer = {**_json({"type": "object"}), "text/plain": TEXT}
+        answer |= {"application/x-subrip": TEXT, "text/vtt": TEXT}
+        operation = _operation(
+            name,
+            summary,
+            {200: answer},
+            body=AudioFileRequest,
+            forms=(MULTIPART,),
+            faults=faults,
+            fault="OpenAIFault",
+        )
+        return {"post": operation}
+
     return {
+        "/v1/audio/transcriptions": listening(
+            "transcription", "Write down the speech in a file, as OpenAI's API does."
+        ),
+        "/v1/audio/translations": listening(
+            "audioTranslation", "Write down the speech in a file in another language."
+        ),
         "/v1/models": {
             "get": _operation(
                 "models",
@@ -403,6 +428,7 @@ def _described(
     checked: bool,
     *,
     body: type[msgspec.Struct] | None = None,
+    forms: tuple[str, ...] = ("application/json", URLENCODED, MULTIPART),
     query: Json | None = None,
     faults: Iterable[int] = (),
     fault: str = "Fault",
@@ -411,7 +437,8 @@ def _described(
 
     :param answers: schemas by media type, by status code; None for an answer without a body
     :param checked: whether the host and the page's origin are checked
-    :param body: shape of the request's body, as JSON or as a form
+    :param body: shape of the request's body
+    :param forms: media types of the request's body
     :param query: schemas of the query parameters by name
     :param faults: status codes of refusals, besides those that the right implies
     :param fault: name of the schema of refusals
@@ -455,7 +482,7 @@ def _described(
         }
         operation["requestBody"] = {
             "required": True,
-            "content": dict.fromkeys(("application/json", URLENCODED, MULTIPART), shape),
+            "content": dict.fromkeys(forms, shape),
         }
     return operation
 

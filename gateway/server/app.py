@@ -39,6 +39,7 @@ from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes import (
     api,
+    audio_files,
     deepl,
     description,
     libretranslate,
@@ -95,7 +96,10 @@ UNCHECKED = frozenset(("/healthz", "/readyz", "/readyz/rooms"))
 and the answers are not private."""
 HTTP_ROUTES = tuple(
     route
-    for part in (api, libretranslate, deepl, openai, transcripts, tickets, sse, qr, description)
+    for part in (
+        *(api, libretranslate, deepl, openai, audio_files),
+        *(transcripts, tickets, sse, qr, description),
+    )
     for route in part.ROUTES
 )
 """Every HTTP route except those of the demo page."""
@@ -226,6 +230,7 @@ def create_app(
     app.state.metrics = metrics
     app.state.outputs = outputs
     app.state.store = store
+    app.state.uploads = audio_files.Uploads()
     app.state.transcript_writer = transcripts.TranscriptWriter()
     app.state.language_lists = {}
     app.state.base_url = None

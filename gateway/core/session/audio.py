@@ -142,11 +142,7 @@ class AudioInput:
         self.finish()
         self._dropping = None
         if self._service is None:
-            raise ClientFault(
-                ErrorCode.AUDIO_UNAVAILABLE,
-                "This gateway does not recognise speech.",
-                "Send text with `say`, or start the gateway with --recogniser.",
-            )
+            raise no_recogniser()
         info = self._service.info()
         format = chosen(message, info.codecs, info.rates)
         langs = info.languages if tags == AUTO else tuple(tags.split(","))
@@ -185,3 +181,12 @@ class AudioInput:
                 retry_ms=math.ceil(wait * 1000),
             )
         stream.add_frame(frame, seconds, now)
+
+
+def no_recogniser() -> ClientFault:
+    """Return the fault (``audio_unavailable``) of audio that a gateway takes none of."""
+    return ClientFault(
+        ErrorCode.AUDIO_UNAVAILABLE,
+        "This gateway does not recognise speech.",
+        "Send text with `say`, or start the gateway with --recogniser.",
+    )

@@ -69,7 +69,7 @@ Choice = Sequence[str | None]
 """One or two languages to show together; None stands for the original."""
 
 
-class _TranscriptText(NamedTuple):
+class ShownText(NamedTuple):
     """Text that is shown of an utterance for one of the chosen languages."""
 
     lang: str
@@ -85,14 +85,14 @@ class _Cue(NamedTuple):
 
     name: str
     speaker: str
-    texts: tuple[_TranscriptText, ...]  # the lines of each are in `text`
+    texts: tuple[ShownText, ...]  # the lines of each are in `text`
     begin: int
     end: int
 
 
 def vtt(transcript: Transcript, choice: Choice) -> str:
     """Return WebVTT. The name of a cue is the utterance's id and a number, such as ``u1/2``."""
-    rows = _rows(transcript, choice)
+    rows = shown_texts(transcript, choice)
     total, missing = len(transcript.utterances), len(transcript.utterances) - len(rows)
     # Comments of WebVTT are not shown, but tell a person who opens the file what is missing.
     blocks = ["WEBVTT\n\n"]
@@ -111,7 +111,7 @@ def vtt(transcript: Transcript, choice: Choice) -> str:
 def srt(transcript: Transcript, choice: Choice) -> str:
     """Return SubRip. The name of a speaker precedes the text if the speaker has changed."""
     blocks = []
-    for number, cue in enumerate(_cues(_rows(transcript, choice), labelled=True), 1):
+    for number, cue in enumerate(_cues(shown_texts(transcript, choice), labelled=True), 1):
         times = f"{_clock(cue.begin, ',')} --> {_clock(cue.end, ',')}"
         texts = "\n".join(text.text for text in cue.texts)
         blocks.append(f"{number}\n{times}\n{texts}\n\n")
@@ -121,7 +121,7 @@ def srt(transcript: Transcript, choice: Choice) -> str:
 def txt(transcript: Transcript, choice: Choice) -> str:
     """Return plain text with a line for each utterance and language."""
     lines = [] if transcript.complete else [f"({GONE})"]
-    for utterance, (first, *others) in _rows(transcript, choice, whole=True):
+    for utterance, (first, *others) in shown_texts(transcript, choice, whole=True):
         seconds = int(utterance.begin)
         time = f"[{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}] "
         speaker = cues.plain(utterance.speaker or "")
@@ -162,9 +162,9 @@ def _caption(utterance: TranscriptEntry, lang: str) -> dict[str, Any]:
 # --- shown texts ----------------------------------------------------------------------------------
 
 
-def _rows(
+def shown_texts(
     transcript: Transcript, choice: Choice, *, whole: bool = False
-) -> list[tuple[TranscriptEntry, list[_TranscriptText]]]:
+) -> list[tuple[TranscriptEntry, list[ShownText]]]:
     """Return the shown texts of each utterance in the order spoken, without empty ones.
 
     :param whole: show the original, marked, instead of a missing caption
@@ -173,17 +173,17 @@ def _rows(
     return [(utterance, texts) for utterance, texts in rows if texts]
 
 
-def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[_TranscriptText]:
-    """Return the shown texts of an utterance. See `_rows`."""
-    texts: dict[str, _TranscriptText] = {}  # by language, so that the original is not shown twice
+def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[ShownText]:
+    """Return the shown texts of an utterance. See `shown_texts`."""
+    texts: dict[str, ShownText] = {}  # by language, so that the original is not shown twice
     for lang in choice:
         caption = None if lang is None else utterance.read(lang)
         if lang is None or caption is None or caption.state is EntryState.SAME:
-            text = _TranscriptText(utterance.lang, cues.plain(utterance.text))
+            text = ShownText(utterance.lang, cues.plain(utterance.text))
         elif caption.state.shown:
-            text = _TranscriptText(lang, cues.plain(caption.text))
+            text = ShownText(lang, cues.plain(caption.text))
         elif whole or caption.state is EntryState.FAILED:
-            text = _TranscriptText(utterance.lang, cues.plain(utterance.text), marked=True)
+            text = ShownText(utterance.lang, cues.plain(utterance.text), marked=True)
         else:
             continue
         if text.text:
@@ -192,7 +192,7 @@ def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[_
 
 
 def _cues(
-    rows: Sequence[tuple[TranscriptEntry, list[_TranscriptText]]], *, labelled: bool = False
+    rows: Sequence[tuple[TranscriptEntry, list[ShownText]]], *, labelled: bool = False
 ) -> Iterator[_Cue]:
     """Yield the cues in order of time.
 
@@ -244,7 +244,7 @@ def _harmless(text: str) -> str:
     return _TAG.sub("‹", text).replace("-->", "--›").replace("{\\", "(\\")
 
 
-def _span(text: _TranscriptText, several: bool) -> str:
+def _span(text: ShownText, several: bool) -> str:
     """Return a text for WebVTT, with a language tag if not all texts have the same language."""
     escaped = html.escape(text.text, quote=False)
     return f"<lang {text.lang}>{escaped}</lang>" if several or text.marked else escaped

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -105,13 +106,16 @@ async def translate(request: Request, permissions: Permissions) -> Response:
 
 async def begin(request: Request, asked: OneShotRequest, permissions: Permissions) -> OneShot:
     """Begin a translation, as a part of the trace that the request belongs to. See `OneShot`."""
-    hub, tracer = _hub(request), request.app.state.tracer
+    hub = _hub(request)
+    texts = await read_texts(hub, asked)
+    return OneShot(hub, asked, texts, permissions, partial(trace, request))
 
-    def opened(session: str) -> None:
-        if tracer is not None:
-            tracer.connected(session, request.headers, once=True)
 
-    return OneShot(hub, asked, await read_texts(hub, asked), permissions, opened)
+def trace(request: Request, session: str) -> None:
+    """Make a session a part of the trace that the request belongs to, if there are traces."""
+    tracer = request.app.state.tracer
+    if tracer is not None:
+        tracer.connected(session, request.headers, once=True)
 
 
 async def while_connected(request: Request, awaited: Awaitable[T]) -> T:
@@ -122,14 +126,15 @@ async def while_connected(request: Request, awaited: Awaitable[T]) -> T:
     work = asyncio.ensure_future(awaited)
     disconnected = asyncio.ensure_future(until_disconnected(request.receive))
     try:
-        done, _ = await asyncio.wait({work, disconnected}, return_when=asyncio.FIRST_COMPLETED)
-        if disconnected in done:
+        await asyncio.wait({work, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+        if disconnected.done():
             raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
         return work.result()
     finally:
         work.cancel()
         disconnected.cancel()
         await asyncio.gather(work, disconnected, return_exceptions=True)
+        del work, disconnected  # they refer to a fault, and that to this frame
 
 
 async def until_disconnected(receive: Receive) -> None:

@@ -128,12 +128,13 @@ async def show_model(request: Request, _: Permissions) -> Response:
     return reply(model(name))
 
 
-def _refused(fault: GatewayError) -> Response:
+def refused(fault: GatewayError) -> Response:
+    """Return an error as OpenAI's clients read one."""
     return refusal(fault, error(fault, status(fault)))
 
 
 ROUTES = (
-    GuardedRoute("/v1/models", list_models, Right(Role.VIEW), refused=_refused),
-    GuardedRoute("/v1/models/{model}", show_model, Right(Role.VIEW), refused=_refused),
-    GuardedRoute("/v1/chat/completions", complete, TRANSLATE, methods=["POST"], refused=_refused),
+    GuardedRoute("/v1/models", list_models, Right(Role.VIEW), refused=refused),
+    GuardedRoute("/v1/models/{model}", show_model, Right(Role.VIEW), refused=refused),
+    GuardedRoute("/v1/chat/completions", complete, TRANSLATE, methods=["POST"], refused=refused),
 )

@@ -7,6 +7,8 @@ from typing import Any
 
 from benchmarks.blocking_client import BlockingClient
 from tests.end_to_end.connections.kinds import Gateway, answered, kind
+from tests.support.hearing import tone
+from tests.support.sound_files import wav
 
 HELLO = {"text": "good morning", "source_lang": "en", "target_lang": "de"}
 CHAT = {"model": "translate-de", "messages": [{"role": "user", "content": "Good morning"}]}
@@ -15,6 +17,11 @@ PARTS = b"".join(
     b'--b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % part
     for part in ((b"q", b"hello"), (b"target", b"de"), (b"source", b"en"))
 )
+FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%b\r\n--b--\r\n'
+HEARD: dict[str, Any] = {
+    "body": FILE % wav(tone(0.8)),
+    "content-type": "multipart/form-data; boundary=b",
+}
 answered("translate", "/v1/translate", "POST", "/v1/translate", body=HELLO)
 answered(
     "translate_stream", "/v1/translate", "POST", "/v1/translate", body=HELLO | {"stream": True}
@@ -44,6 +51,8 @@ answered(
     body=PARTS + b"--b--\r\n",
     **{"content-type": "multipart/form-data; boundary=b"},
 )
+for path in ("/v1/audio/transcriptions", "/v1/audio/translations"):
+    answered(path.rpartition("/")[2], path, "POST", path, **HEARD)
 answered("detect", "/detect", "POST", "/detect", body=b"q=good+morning+everybody", **FORM)
 answered("ticket", "/v1/tickets", "POST", "/v1/tickets", body={"room": "meeting", "role": "view"})
 for path in (
@@ -116,6 +125,28 @@ def a_chat_that_nobody_waits_for(gateway: Gateway) -> None:
         gateway.until(lambda: gateway.engine.unfinished)
         client.abort()
         gateway.until(lambda: not gateway.engine.unfinished)
+
+
+@kind("/v1/audio/translations")
+def a_file_that_nobody_waits_for(gateway: Gateway) -> None:
+    gateway.call(gateway.engine.hold)
+    form = (
+        b'--b\r\nContent-Disposition: form-data; name="target_lang"\r\n\r\nde\r\n' + HEARD["body"]
+    )
+    client = gateway.ask("POST", "/v1/audio/translations", **{**HEARD, "body": form})
+    gateway.until(lambda: gateway.engine.unfinished)
+    client.abort()
+    gateway.until(lambda: not gateway.engine.unfinished)
+
+
+@kind("/v1/audio/transcriptions")
+def files_that_are_refused(gateway: Gateway) -> None:
+    # Not those that need a process: the objects of asyncio for one refer to each other.
+    for part in (b'name="prompt"\r\n\r\nno file', b'name="language"\r\n\r\nxx'):
+        form = b"--b\r\nContent-Disposition: form-data; %b\r\n" % part
+        form += HEARD["body"] if b"xx" in part else b"--b--\r\n"
+        asked = {**HEARD, "body": form}
+        assert b" 400 " in gateway.ask("POST", "/v1/audio/transcriptions", **asked).end()[:20]
 
 
 @kind("/v1/translate")

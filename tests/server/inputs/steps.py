@@ -17,6 +17,8 @@ from gateway.text import languages
 
 HELD_S = 0.05
 """Seconds of CPU time for which no input may hold the event loop."""
+READ = 65_536
+"""Bytes of a body in a message of the server."""
 Pairs = Sequence[tuple[bytes, bytes]]
 
 
@@ -82,11 +84,12 @@ async def request(
     """Send a request and return the status. The client leaves when the answer has begun."""
     statuses: list[int] = []
     begun = asyncio.Event()
-    bodies = [body]
+    # Servers read no more of a body at once.
+    bodies = [body[at : at + READ] for at in range(0, len(body), READ)] or [b""]
 
     async def receive() -> Message:
         if bodies:
-            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+            return {"type": "http.request", "body": bodies.pop(0), "more_body": bool(bodies)}
         await begun.wait()
         return {"type": "http.disconnect"}
 

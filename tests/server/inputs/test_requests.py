@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from gateway.server.app import HTTP_ROUTES
+from gateway.server.openai_api.audio import AudioFileRequest
 from gateway.server.openai_api.chat import ChatRequest
 from gateway.server.routes.api import TranslateRequest
 from gateway.server.routes.deepl import DeepLRequest, LanguagesRequest
@@ -30,6 +31,8 @@ from tests.server.inputs.walk import (
     check,
     with_value,
 )
+from tests.support.hearing import tone
+from tests.support.sound_files import wav
 
 BODIES: dict[str, type | None] = {
     "/v1/translate": TranslateRequest,
@@ -38,6 +41,8 @@ BODIES: dict[str, type | None] = {
     "/v2/translate": DeepLRequest,
     "/v2/languages": LanguagesRequest,
     "/v1/chat/completions": ChatRequest,
+    "/v1/audio/transcriptions": AudioFileRequest,
+    "/v1/audio/translations": AudioFileRequest,
     "/v1/tickets": TicketRequest,
     "/v1/ws": None,
     "/v1/languages": None,
@@ -88,7 +93,9 @@ def test_every_http_route_and_every_type_of_body_is_in_the_table() -> None:
     read = set[str]()
     for file in SERVER.glob("routes/*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Await) and ast.unparse(node.value).startswith("read(request, "):
+            if isinstance(node, ast.Await) and ast.unparse(node.value).startswith(
+                ("read(request, ", "read_upload(request, ")
+            ):
                 assert isinstance(node.value, ast.Call)
                 read.add(ast.unparse(node.value.args[1]))
     known = {shape.__name__ for shape in BODIES.values() if shape is not None}
@@ -97,8 +104,10 @@ def test_every_http_route_and_every_type_of_body_is_in_the_table() -> None:
 
 def bodies(shape: Any) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield the name, the media type and the bytes of large bodies of a type."""
-    example = json.loads(shape.EXAMPLE)
-    for field in fields(shape):
+    if shape is AudioFileRequest:
+        yield from uploads()
+    example = {} if shape is AudioFileRequest else json.loads(shape.EXAMPLE)
+    for field in fields(shape) if example else ():
         for name, value in chain(values(field.type), values(field.type, 10_000)):
             body = fitted(
                 value,
@@ -126,6 +135,35 @@ def bodies(shape: Any) -> Iterator[tuple[str, bytes, bytes]]:
         yield f"parts of {unit[:20]!r}", multipart, (unit * LIMIT)[:LIMIT]
     for name, data in nonsense():
         yield name, b"application/json", data
+
+
+def uploads() -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield large forms with a file: of each field the largest values, and large files."""
+    files = {
+        "wav": wav(tone(5.0)),
+        "many channels": wav(bytes(1_000_000), channels=30_000),
+        "nothing": b"",
+        "no sound": b"RIFF" * 1_000_000,
+    }
+    for name, file in files.items():
+        yield name, FORM, form([("file", file)])
+    for field in fields(AudioFileRequest):
+        for name, value in values(field.type) if field.name != "file" else ():
+            if isinstance(value, str):
+                text = value.encode(errors="replace")
+                parts = [("file", wav(tone(0.3))), (field.encode_name, text)]
+                yield f"{field.name} {name}", FORM, form(parts)
+
+
+FORM = b"multipart/form-data; boundary=x"
+
+
+def form(parts: Sequence[tuple[str, bytes]]) -> bytes:
+    """Return a multipart form in which ``file`` has a name."""
+    head = b'--x\r\nContent-Disposition: form-data; name="%b"%b\r\n\r\n%b\r\n'
+    name = b'; filename="a"'
+    made = (head % (part.encode(), name if part == "file" else b"", data) for part, data in parts)
+    return b"".join(made) + b"--x--\r\n"
 
 
 @pytest.mark.parametrize("path", [path for path, shape in BODIES.items() if shape is not None])
