@@ -13,7 +13,7 @@ MODEL  ?= gateway/model
 # Every start of Python would compile all modules again: 1.4 s of CPU for the server, not 0.6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-3.13 test-node test-browser test-clients bench instructions train evaluate clean
+.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-3.13 test-node test-browser meeting test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	@$(BIN)/gateway serve $(ARGS) || { status=$$?; \
@@ -89,6 +89,11 @@ test-node: $(TEST)
 # The demo page in Chromium and Firefox. Pictures of its screens are left in build/browser.
 test-browser: $(TEST)
 	$(BIN)/pytest -m browser
+
+# A meeting of six people in six browsers, with the included model, a gateway that is stopped once and
+# killed once, and somebody who comes late: 15 minutes, or MINUTES=5.
+meeting: $(TEST)
+	MINUTES=$(or $(MINUTES),15) $(BIN)/pytest -n0 -rP -m browser -k six-people tests/browser
 
 # Clients of other services: LiveKit and Pipecat with OpenAI's realtime sockets, LibreTranslate's and
 # DeepL's over HTTP. They have an environment of their own, since some are large.

@@ -69,7 +69,14 @@ let moderation; // promise of the panels of moderators
 let share; // these parts are loaded when they are first wanted, so that the first visit is small
 let transcript;
 let end; // promise of the end screen
-for (const button of ["#moderation", "#statistics"]) onFirstClick(button, loadModeration);
+onFirstClick("#moderation", async () => {
+  await loadModeration();
+  sidePanel.add($("#moderation"), $("#moderation-panel"));
+});
+onFirstClick("#statistics", async () => {
+  const { statistics } = await loadModeration();
+  sidePanel.add($("#statistics"), statistics.section, { onOpen: () => statistics.open(), onClose: () => statistics.close() });
+});
 onFirstClick("#end", loadEnd);
 onFirstClick("#present", async () => {
   const [{ Presentation }] = await Promise.all([import("./panels/presentation.js"), loadStyle("presentation")]);
@@ -108,14 +115,8 @@ function loadEnd() {
 
 /** Load the panels of moderators, once: when one of them is wanted, or with the first caption that they measure. */
 function loadModeration() {
-  moderation ??= styled(import("./panels/moderator-panels.js")).then(({ ModeratorPanels }) => {
-    const panels = new ModeratorPanels(settings, { key, send, languages: allLanguages, welcome });
-    sidePanel.add($("#moderation"), $("#moderation-panel"));
-    sidePanel.add($("#statistics"), $("#statistics-panel"), {
-      onOpen: () => panels.statistics.open(), onClose: () => panels.statistics.close(),
-    });
-    return panels;
-  });
+  moderation ??= styled(import("./panels/moderator-panels.js")).then(({ ModeratorPanels }) =>
+    new ModeratorPanels(settings, { key, send, languages: allLanguages, welcome }));
   return moderation;
 }
 

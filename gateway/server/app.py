@@ -317,7 +317,9 @@ def _with_security_headers(app: ASGIApp) -> ASGIApp:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *SECURITY]
-                if Headers(raw=headers).get("content-type", "").startswith("text/html"):
+                # An answer without a type is a 304: a browser puts its headers in place of those of
+                # the page that it has kept.
+                if Headers(raw=headers).get("content-type", "text/html").startswith("text/html"):
                     host = Headers(scope=scope).get("host")
                     policy = "; ".join((*POLICY, _own_connections(host)))
                     headers.append((b"content-security-policy", policy.encode()))

@@ -17,6 +17,7 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
   await seen("meeting");
   for (const panel of ["moderation", "transcript", "statistics"]) {
     await page.click(`#${panel}`);
+    await page.locator(`#${panel}-panel`).waitFor();
     await seen(panel);
     await page.keyboard.press("Escape");
   }
@@ -24,6 +25,7 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
   await seen("more");
   for (const dialog of ["share", "display", "paste"]) {
     await page.click(`#${dialog}`);
+    await page.locator(`#${dialog}-dialog`).waitFor();
     if (dialog === "share") await page.locator(".overlay-editor > summary").click();
     await seen(dialog);
     if (dialog === "share" && (await page.locator("#qr").isVisible())) {
@@ -41,6 +43,7 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
   await page.keyboard.press("Escape");
   if (!phone) {
     await page.click("#present");
+    await page.locator("body[data-presenting]").waitFor();
     await seen("present");
   }
   for (const path of [`/join.html?room=${room}&ui=${ui}`, `/overlay.html?room=${room}&to=de&ui=${ui}`]) {

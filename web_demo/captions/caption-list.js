@@ -27,6 +27,7 @@ export class CaptionList {
   #autoscroll;
   #onTurn;
   #turnFrame = 0;
+  #named = null; // row whose speaker is named above the rows
   #announced = null; // speaker of the last announcement
 
   /**
@@ -181,8 +182,11 @@ export class CaptionList {
     const row = this.#rows.get(rows[first]?.dataset.key);
     const speaker = row?.utterance.speaker;
     const isAbove = TELEPHONE.matches || document.body.hasAttribute("data-presenting"); // the name, not beside the row
+    this.#named?.removeAttribute("data-named-above");
     const named = row?.node.hasAttribute("data-new-speaker")
       && !(isAbove && row.node.getBoundingClientRect().top < top - NAME_PX);
+    this.#named = named ? null : row?.node;
+    this.#named?.toggleAttribute("data-named-above", true);
     this.#onTurn(speaker && !named ? speaker : "", this.#hueOf(speaker));
   }
 

@@ -10,7 +10,7 @@ import { AutoScroll } from "./autoscroll.js";
 import { CaptionList } from "./caption-list.js";
 import { LanguageColumns } from "./language-columns.js";
 
-const PHONE = matchMedia("(max-width: 46rem)"); // as in meeting.css: the panel covers the captions
+const COVERED = matchMedia("(max-width: 60rem)"); // as in panels.css: the panel lies over the captions
 const OVERLAY_LINES = 3; // as many as the preview of the overlay shows
 
 /** The captions of this page. */
@@ -144,11 +144,11 @@ export class Reading {
     return texts.map(({ stable, draft }) => stable + draft).filter(Boolean);
   }
 
-  /** Show a line of the transcript among the captions. `close` closes the panel that covers them on telephones. */
+  /** Show a line of the transcript among the captions. `close` closes the panel where it lies over them. */
   async goTo({ key, ord }, close) {
     this.dispatch({ type: "scrolled", back: true }); // lines are not dropped before the reader has left the newest one
     if (!this.state.utterances.has(key)) await this.#earlier.showFrom(ord);
-    if (PHONE.matches) close();
+    if (COVERED.matches) close();
     requestAnimationFrame(() => this.#list.goTo(key));
   }
 

@@ -7,7 +7,8 @@ import { element } from "../page/dom.js";
 import { fillMenu, inLanguage, nameOf } from "../page/languages.js";
 import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
 
-const FORMATS = ["vtt", "srt", "txt", "json"];
+const { text, subtitles } = STRINGS.transcripts;
+const FORMATS = { txt: `${text} (TXT)`, vtt: `${subtitles} (VTT)`, srt: `${subtitles} (SRT)`, json: "JSON" };
 const SHOWN = 50; // lines found that are listed, newest first
 const FRESH_MS = 5_000; // lines that were read this short a time ago are used again
 const TYPING_MS = 200; // after the last key, before it searches
@@ -46,8 +47,8 @@ export class TranscriptPanel {
       this.#showFound();
     });
     const formats = document.querySelector("#formats");
-    for (const format of FORMATS) {
-      const button = element("button", "button", format.toUpperCase());
+    for (const [format, label] of Object.entries(FORMATS)) {
+      const button = element("button", "button", label);
       button.type = "button";
       button.addEventListener("click", () => this.#download(format));
       formats.append(button);

@@ -341,8 +341,11 @@ async def test_every_answer_carries_the_security_headers() -> None:
 async def test_only_a_page_may_load_anything() -> None:
     async with browse() as (client, _):
         page = (await client.get("/")).headers
+        kept = await client.get("/", headers={"if-none-match": page["etag"]})
         script = (await client.get("/static/any/web_demo/main.js")).headers
     assert "script-src 'self'" in page["content-security-policy"]
+    assert kept.status_code == 304
+    assert kept.headers["content-security-policy"] == page["content-security-policy"]
     assert page["cross-origin-opener-policy"] == "same-origin"
     assert "microphone=(self)" in page["permissions-policy"]
     assert script["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"

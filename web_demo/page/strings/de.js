@@ -237,7 +237,7 @@ export default {
     title: "Diese Besprechung teilen",
     code: "QR-Code des Links zum Mitlesen",
     note: "Scannen Sie den Code mit einem Telefon und wählen Sie eine Sprache. Ohne Konto und ohne Installation.",
-    byCode: "Am Telefon nennen Sie diesen Code:",
+    byCode: "Oder mit diesem Code teilnehmen:",
     large: "Groß zeigen",
     local: "Dieser Link funktioniert nur auf diesem Computer. Um Telefone einzuladen, starten Sie das Gateway mit `--lan`.",
     readerKey: "Schlüssel zum Mitlesen (erstellt mit `--role view`)",

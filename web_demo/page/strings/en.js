@@ -240,7 +240,7 @@ export default {
     title: "Share this meeting",
     code: "QR code of the link for readers",
     note: "Scan the code with a phone and choose a language. There is no account and nothing to install.",
-    byCode: "On the telephone, tell this code:",
+    byCode: "Or join with this code:",
     large: "Show it large",
     local: "This link works on this computer only. To invite phones, start the gateway with `--lan`.",
     readerKey: "Key for readers (made with `--role view`)",

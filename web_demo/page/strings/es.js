@@ -241,7 +241,7 @@ export default {
     title: "Compartir esta reunión",
     code: "Código QR del enlace para leer",
     note: "Escanea el código con un teléfono y elige un idioma. Sin cuenta y sin instalar nada.",
-    byCode: "Por teléfono, di este código:",
+    byCode: "O entra con este código:",
     large: "Mostrarlo grande",
     local: "Este enlace solo funciona en este ordenador. Para invitar a teléfonos, inicia la pasarela con `--lan`.",
     readerKey: "Clave para leer (creada con `--role view`)",

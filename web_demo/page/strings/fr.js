@@ -241,7 +241,7 @@ export default {
     title: "Partager cette réunion",
     code: "Code QR du lien pour lire",
     note: "Scannez le code avec un téléphone et choisissez une langue. Sans compte ni installation.",
-    byCode: "Au téléphone, dites ce code :",
+    byCode: "Ou rejoindre avec ce code :",
     large: "L’afficher en grand",
     local: "Ce lien ne fonctionne que sur cet ordinateur. Pour inviter des téléphones, démarrez la passerelle avec `--lan`.",
     readerKey: "Clé pour lire (créée avec `--role view`)",

@@ -234,7 +234,7 @@ export default {
     title: "分享此会议",
     code: "阅读链接的二维码",
     note: "用手机扫描二维码并选择语言。无需账号，也无需安装。",
-    byCode: "打电话时告知此代码：",
+    byCode: "或用此代码加入：",
     large: "放大显示",
     local: "此链接只能在这台电脑上使用。要邀请手机加入，请用 `--lan` 启动网关。",
     readerKey: "阅读密钥（用 `--role view` 创建）",
