@@ -15,8 +15,9 @@ from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.engines.guards.complete_output import Guard
 from gateway.engines.profiles import Output
+from gateway.engines.registry import EMBEDDED
 from gateway.errors import EngineFault, ErrorCode
-from gateway.job import Chunk
+from gateway.job import Chunk, Job
 from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
 from tests.engines.puppet import END, Puppet
 from tests.engines.reading import TEXT, chunks, job, read, started
@@ -25,6 +26,12 @@ pytest.importorskip("ctranslate2")
 pytest.importorskip("sentencepiece")
 
 Make = Callable[..., CTranslate2Engine]
+
+HESITANT = (
+    "あー、そして、あの、ボタンは、えー、ゴムで作られると思います。",
+    "あー、画面に、えー、絵を描いて、あー、説明します。",
+)
+"""Lines in which the included model would mark false starts, as its transcripts do."""
 
 
 async def test_each_token_is_sent_before_the_next_is_decoded(puppet: Puppet, dir: Path) -> None:
@@ -69,6 +76,17 @@ async def test_an_unsure_output_is_flagged_at_its_end(puppet: Puppet, dir: Path)
         found = await chunks(engine, job())
         assert "".join(chunk.text for chunk in found) == "Ja."
         assert found[-1].flags == (Guard.UNSURE,)
+
+
+@pytest.mark.parametrize("search", [False, True])
+async def test_the_included_model_writes_no_marks_of_transcripts(search: bool) -> None:
+    engine = CTranslate2Engine(EMBEDDED)
+    async with started(engine):
+        for text in HESITANT:
+            made = await read(
+                engine, Job(id="a", text=text, source="ja", target="en", search=search)
+            )
+            assert made and not set(made) & set(engine.profile.unwritten)
 
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])

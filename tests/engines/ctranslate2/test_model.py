@@ -7,6 +7,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +17,7 @@ from tokenizers import models as kinds
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
+from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2 import decode_job
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.profiles import Output, Profile, TemplateBlock
@@ -225,6 +228,23 @@ def test_a_job_that_the_model_cannot_translate_does_not_affect_its_batch(dir: Pa
     assert isinstance(endless.fault, EngineFault)
     assert other.fault is None
     assert outputs(model, EMBEDDED, [Reader(endless.job)]) == [[]]
+
+
+def test_marks_are_suppressed_unless_a_source_of_the_batch_has_them(dir: Path) -> None:
+    asked: list[Any] = []
+
+    def generate(*_: Any, suppress_sequences: Any, **options: Any) -> None:
+        asked.append(suppress_sequences)
+
+    models.tiny_llama(dir / "llama")
+    vocabulary = Vocabulary.load(dir / "llama")
+    model = checkpoint.DecoderModel(SimpleNamespace(generate_batch=generate), vocabulary)
+    profile = msgspec.structs.replace(EMBEDDED, unwritten=("#",))
+    marked = msgspec.structs.replace(JOB, text="No. #1")
+    for batch in ([JOB], [JOB, marked]):
+        model.decode([Reader(job) for job in batch], profile)
+    model.decode([Reader()], msgspec.structs.replace(EMBEDDED, unwritten=()))
+    assert asked == [[vocabulary.cut("#"), vocabulary.cut(" #")], None, None]
 
 
 # --- beam search
