@@ -174,7 +174,7 @@ def renamed(pair: Pair, draw: random.Random) -> Pair:
         old, there = _standing(name, "en"), _standing(name, language)
         if not old.search(english) or len(old.findall(english)) != len(there.findall(other)):
             continue
-        values = slots.person(_NAMESAKES[_KNOWN[name][2]], draw)
+        values = slots.part("given", draw, _NAMESAKES[_KNOWN[name][2]])
         if values[0] in english or slots.joined(name, language) != slots.joined(
             values[0], language
         ):

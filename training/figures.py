@@ -44,6 +44,11 @@ MONTHS: Sequence[Values] = tuple(
         1,
     )
 )
+EASTERN: Sequence[Values] = (
+    ("yen", "Yen", "yens", "yenes", "円", "日元"),
+    ("yuan", "Yuan", "yuans", "yuanes", "元", "元"),
+)
+"""Currencies of countries that count in ten thousands."""
 CURRENCIES: Sequence[Values] = (
     ("euros", "Euro", "euros", "euros", "ユーロ", "欧元"),
     ("euros", "Euro", "euros", "euros", "ユーロ", "欧元"),
@@ -76,10 +81,22 @@ def large(draw: random.Random) -> Values:
 
 
 def money(draw: random.Random) -> Values:
-    amounts = thousands(_big(draw))
-    unit = draw.choice(CURRENCIES)
+    amount = _big(draw)
+    unit = draw.choice((*CURRENCIES, *EASTERN))
+    amounts = thousands(amount)
+    if amount >= 10_000 and amount % 1_000 == 0 and draw.random() < 0.6:
+        amounts = (*amounts[:4], *myriads(amount))
     joints = (" ", " ", " ", " ", "", "")
     return tuple(map("".join, zip(amounts, joints, unit, strict=True)))  # type: ignore[return-value]
+
+
+def myriads(amount: int) -> tuple[str, str]:
+    """Return an amount in ten thousands and hundreds of millions, in Japanese and Chinese."""
+    high, rest = divmod(amount, 10**8)
+    low, ones = divmod(rest, 10**4)
+    parts = ((high, "億", "亿"), (low, "万", "万"), (ones, "", ""))
+    ja, zh = ("".join(f"{part[0]}{part[sign]}" for part in parts if part[0]) for sign in (1, 2))
+    return (ja, zh)
 
 
 def percent(draw: random.Random) -> Values:
@@ -103,7 +120,16 @@ def percent(draw: random.Random) -> Values:
 def date(draw: random.Random) -> Values:
     day, month = draw.randint(2, 30), draw.choice(MONTHS)
     name = month[0] if draw.random() < 0.9 else month[0][:3]
-    english = f"{name} {day}" if draw.random() < 0.8 else f"the {day}{_ordinal(day)} of {month[0]}"
+    word = num2words(day, to="ordinal")
+    english = draw.choices(
+        (
+            f"{name} {day}",
+            f"the {day}{_ordinal(day)} of {month[0]}",
+            f"{month[0]} {word}",
+            f"the {word} of {month[0]}",
+        ),
+        (60, 20, 12, 8),
+    )[0]
     asian = f"{month[4]}{day}日"
     return (
         english,
@@ -122,12 +148,12 @@ def _ordinal(day: int) -> str:
 def time(draw: random.Random) -> Values:
     hour, minute = draw.randint(2, 19), draw.choice((0, 0, 5, 10, 15, 15, 20, 30, 30, 40, 45, 50))
     if minute:
-        clock = f"{hour}:{minute:02}"
+        shown = f"{hour}:{minute:02}"
         return (
-            clock,
-            f"{clock} Uhr",
+            shown,
+            f"{shown} Uhr",
             f"{hour} h {minute:02}",
-            clock,
+            shown,
             f"{hour}時{minute}分",
             f"{hour}点{minute}分",
         )
@@ -140,6 +166,8 @@ def clock(draw: random.Random) -> Values:
     """Return a time of day in words, never one o'clock, which takes other articles."""
     hour = draw.randint(2, 11)
     minute = draw.choice((0, 5, 10, 15, 15, 20, 30, 30, 30, 40, 45, 45, 50, 55))
+    if minute >= 10 and draw.random() < 0.2:
+        return _read_out(hour, minute)
     later = hour if minute <= 30 else hour + 1
     en, de, fr, es = (num2words(later, lang=code) for code in LANGUAGES[:4])
     hours = f"{fr} heures"
@@ -147,7 +175,7 @@ def clock(draw: random.Random) -> Values:
     if minute == 0:
         return (f"{en} o'clock", f"{de} Uhr", hours, es, f"{hour}時", zh)
     ja = f"{hour}時{minute}分"
-    zh += f"{_hanzi(minute)}分"
+    zh += f"{hanzi(minute)}分"
     if minute == 30:
         half = f"halb {num2words(hour + 1, lang='de')}"
         zh = f"{_HANZI[hour]}点半"
@@ -173,16 +201,36 @@ def clock(draw: random.Random) -> Values:
     )
 
 
+def _read_out(hour: int, minute: int) -> Values:
+    """Return hours and minutes one after the other: nine thirty, neun Uhr dreißig."""
+    en, de, fr, es = (
+        [num2words(number, lang=code) for number in (hour, minute)] for code in LANGUAGES[:4]
+    )
+    return (
+        *(f"{en[0]} {en[1]}", f"{de[0]} Uhr {de[1]}", f"{fr[0]} heures {fr[1]}"),
+        *(f"{es[0]} y {es[1]}", f"{hour}時{minute}分", f"{_HANZI[hour]}点{hanzi(minute)}分"),
+    )
+
+
 _HANZI = ("零", "一", "两", "三", "四", "五", "六", "七", "八", "九", "十", "十一", "十二")
 
 
-def _hanzi(number: int) -> str:
-    """Return a number under a hundred in Chinese words."""
-    tens, ones = divmod(number, 10)
+def hanzi(number: int) -> str:
+    """Return a number under a thousand in Chinese words."""
+    hundreds, rest = divmod(number, 100)
+    tens, ones = divmod(rest, 10)
     signs = "零一二三四五六七八九"
-    return (
-        ("" if tens < 2 else signs[tens]) + ("十" if tens else "") + (signs[ones] if ones else "")
-    )
+    text = f"{signs[hundreds]}百" if hundreds else ""
+    if tens:
+        text += ("" if tens == 1 and not hundreds else signs[tens]) + "十"
+    elif hundreds and ones:
+        text += "零"
+    return text + (signs[ones] if ones else "")
+
+
+def kanji(number: int) -> str:
+    """Return a number under a thousand in Japanese words."""
+    return hanzi(number).replace("零", "").replace("一百", "百").replace("一十", "十")
 
 
 def words(draw: random.Random) -> Values:
@@ -190,6 +238,8 @@ def words(draw: random.Random) -> Values:
     number = draw.choice((draw.randint(13, 99), draw.randint(13, 99), draw.randint(100, 999)))
     number += number % 10 == 1
     en, de, fr, es = (num2words(number, lang=code) for code in LANGUAGES[:4])
+    if draw.random() < 0.3:
+        return (en, de, fr, es, kanji(number), hanzi(number))
     return (en, de, fr, es, str(number), str(number))
 
 
@@ -203,7 +253,7 @@ def millions(draw: random.Random) -> Values:
     whole, tenth = divmod(tenths, 10)
     point, comma = (f"{whole}{mark}{tenth}" if tenth else str(whole) for mark in ".,")
     many = tenths >= 20
-    unit = draw.choice(CURRENCIES)
+    unit = draw.choice((*CURRENCIES, *EASTERN))
     of = "d'" if unit[2].startswith("e") else "de "
     if thousands_of:
         spanish = thousands(tenths * 100)[3]
@@ -211,13 +261,9 @@ def millions(draw: random.Random) -> Values:
         names = ("billion", "Milliarden", "milliards" if many else "milliard", "millones")
     else:
         spanish = comma
-        ten_thousands = tenths * 10
-        high, low = divmod(ten_thousands, 10_000)
-        asian = tuple(  # type: ignore[assignment]
-            (f"{high}{sign}" if high else "") + (f"{low}{ten}" if low else "")
-            for sign, ten in (("億", "万"), ("亿", "万"))
-        )
-        names = ("million", "Millionen", "millions" if many else "million", "millones")
+        asian = myriads(tenths * 10**5)
+        german = draw.choice(("Millionen", "Millionen", "Mio."))
+        names = ("million", german, "millions" if many else "million", "millones")
     return (
         f"{point} {names[0]} {unit[0]}",
         f"{comma} {names[1]} {unit[1]}",

@@ -36,6 +36,14 @@ WORDS: dict[str, dict[str, int]] = {
 }
 """Words that a figure may become, or be made of: "3:30" is "half past three"."""
 
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"
+    " fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+).split()
+WORDS["en"].update((word, n) for n, word in enumerate(_ORDINALS, 1))
+WORDS["en"].update((f"twenty-{word}", 20 + n) for n, word in enumerate(_ORDINALS[:9], 1))
+WORDS["en"]["thirtieth"] = 30
+
 SHORT = {"en": "jan feb mar apr may jun jul aug sep oct nov dec"}
 
 for _table in (NUMBERS, MONTHS, SHORT):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from training import figures
+from training import figures, people
 from training.figures import LANGUAGES, Values, same
 
 SLOT = re.compile(r"\{(\w+)\}")
@@ -105,12 +105,40 @@ def coined(draw: random.Random) -> str:
     return ("".join(draw.choices(SYLLABLES, k=draw.randint(1, 2))) + draw.choice(ENDINGS)).title()
 
 
-def person(table: Sequence[Sequence[str]], draw: random.Random) -> Values:
-    """Return a name; known ones are transcribed in Japanese and Chinese, coined ones are Latin."""
-    if draw.random() < 0.25:
-        return same(coined(draw))
+def listed(table: Sequence[Sequence[str]], draw: random.Random) -> Values:
+    """Return a name of a table, with its transcriptions."""
     latin, katakana, hanzi, *_ = draw.choice(table)
     return (latin, latin, latin, latin, katakana, hanzi)
+
+
+def part(kind: str, draw: random.Random, table: Sequence[Sequence[str]] | None = None) -> Values:
+    """Return a given name or a surname: listed, put together, or coined and then in Latin letters.
+
+    :param kind: ``given`` or ``family``
+    :param table: the listed ones, if not all
+    """
+    match draw.choices(("listed", "composed", "coined"), (45, 35, 20))[0]:
+        case "listed":
+            return listed(table or (NAMES if kind == "given" else SURNAMES), draw)
+        case "composed":
+            return people.composed(kind, draw)
+        case _:
+            return same(coined(draw))
+
+
+def person(draw: random.Random) -> Values:
+    """Return the name of a person; one in four is a full name."""
+    match draw.choices(("given", "full", "eastern"), (75, 17, 8))[0]:
+        case "given":
+            return part("given", draw)
+        case "full":
+            return people.full(part("given", draw), part("family", draw))
+        case _:
+            return people.eastern(draw)
+
+
+def _city(draw: random.Random) -> Values:
+    return _row(CITIES, draw) if draw.random() < 0.8 else people.composed("family", draw)
 
 
 def _version(draw: random.Random) -> Values:
@@ -253,11 +281,44 @@ def _phone(draw: random.Random) -> Values:
 
 def _product(draw: random.Random) -> Values:
     name = draw.choice((coined(draw), draw.choice(WORDS).title() + draw.choice(WORDS).title()))
-    return same(name + draw.choice(("", "", "", f" {draw.randint(2, 12)}")))
+    grade = draw.choice(("", "", "", "", " Pro", " Mini", " Plus", " One", " X"))
+    number = draw.choice(
+        ("", "", "", f" {draw.randint(2, 12)}", f" {draw.choice('ASX')}{_two(draw)}")
+    )
+    return same(name + grade + number)
+
+
+def _time(draw: random.Random) -> Values:
+    """Return a time of day, in figures or as a clock is read aloud."""
+    return figures.clock(draw) if draw.random() < 0.35 else figures.time(draw)
+
+
+def _two(draw: random.Random) -> int:
+    return draw.randint(10, 99)
+
+
+FORMS = (
+    "Group|Labs|Systems|GmbH|AG|KG|Ltd|Inc.|LLC|Corp.|SA|SAS|S.L.|S.p.A.|NV|Oy|AB|Holdings|Partners"
+    "|Bank|Pharma|Logistics|Motors|Foods|Energy|Media|Software|Airlines|Hotels|Capital|Robotics"
+).split("|")
 
 
 def _company(draw: random.Random) -> Values:
-    return same(coined(draw) + draw.choice(("", "", "", " Group", " Labs", " Systems")))
+    """Return a company, whose name is written alike everywhere."""
+    one = draw.choice((coined, _family, _family))(draw)
+    match draw.choices(("one", "form", "two", "letters"), (35, 40, 15, 10))[0]:
+        case "one":
+            return same(one)
+        case "form":
+            return same(f"{one} {draw.choice(FORMS)}")
+        case "two":
+            return same(f"{one} & {draw.choice((_family(draw), 'Co.', 'Sons'))}")
+        case _:
+            return same("".join(draw.choices("ABCDEFGHIKLMNOPRSTVWZ", k=draw.randint(2, 4))))
+
+
+def _family(draw: random.Random) -> str:
+    return part("family", draw)[0]
 
 
 def _row(table: Sequence[Sequence[str]], draw: random.Random) -> Values:
@@ -265,14 +326,14 @@ def _row(table: Sequence[Sequence[str]], draw: random.Random) -> Values:
 
 
 SLOTS: dict[str, Callable[[random.Random], Values]] = {
-    "name": partial(person, NAMES),
-    "name2": partial(person, NAMES),
-    "surname": partial(person, SURNAMES),
+    "name": person,
+    "name2": person,
+    "surname": partial(part, "family"),
     "weekday": partial(_row, figures.WEEKDAYS),
     "month": partial(_row, figures.MONTHS),
-    "city": partial(_row, CITIES),
+    "city": _city,
     "date": figures.date,
-    "time": figures.time,
+    "time": _time,
     "clock": figures.clock,
     "watch": _watch,
     "words": figures.words,

@@ -75,7 +75,7 @@ _TERM = re.compile(
     rf"(?P<amount>{_AMOUNT})?(?P<small>[{''.join(_SMALL_SIGNS)}])?"
     rf"(?P<large>[{''.join(_LARGE_SIGNS)}])?"
 )
-_SHORT = re.compile(rf"\d|^[{''.join(_DIGITS)}]{_SCALE}|十")
+_SHORT = re.compile(rf"\d|^[{''.join(_DIGITS)}]{_SCALE}|[百千][{''.join(_DIGITS)}]|十")
 _APART = re.compile(rf"(?<=\d) (?={_SCALE})")
 _HINTS = {
     "en": re.compile(r"\d|teen|ty\b|hundred|thousand|illion"),
@@ -169,6 +169,7 @@ def _west(text: str, code: str) -> Iterator[Number]:
     scales, links = _SCALES.get(code, {}), _LINKS.get(code, ())
     if code == "de":  # zweitausendfünfhundert is one word
         text = text.replace("tausend", " tausend ")
+    text = text.replace("pour cent", "%").replace("por ciento", "%")
     tokens = [(match["figure"], match["word"]) for match in _WEST.finditer(text)]
     tokens = [token for token in tokens if token[1] != "-"]
     parts: list[_NumberPart] = []
@@ -217,9 +218,9 @@ def _joined(parts: list[_NumberPart], code: str) -> Iterator[Number]:
 
 
 def _is_year(first: _NumberPart, second: _NumberPart) -> bool:
-    """Tell whether two number words are a year: nineteen ninety-five."""
+    """Tell whether two number words are a year: nineteen ninety-five, but not nine thirty."""
     words = not (first.figures or second.figures or first.power or second.power)
-    return words and 11 <= first.value <= 20 and 10 <= second.value <= 99
+    return words and 17 <= first.value <= 20 and 10 <= second.value <= 99
 
 
 def _whole(part: _NumberPart | None) -> Iterator[Number]:

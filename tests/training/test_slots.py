@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from num2words import num2words
 
+from gateway.text.numbers import numbers
 from training import figures, slots
 
 SEEDS = st.integers(0, 2**32)
@@ -81,10 +84,42 @@ def test_large_figures_have_the_separators_of_each_language(
 
 def test_known_names_are_transcribed_and_coined_ones_stay_in_latin_letters() -> None:
     table = [["Anna", "アンナ", "安娜", "f"]]
-    people = {slots.person(table, random.Random(seed)) for seed in range(50)}
-    known = ("Anna", "Anna", "Anna", "Anna", "アンナ", "安娜")
-    assert known in people
-    assert all(len(set(person)) == 1 for person in people - {known})
+    assert slots.listed(table, random.Random(0)) == (*["Anna"] * 4, "アンナ", "安娜")
+    names = [slots.part("given", random.Random(seed)) for seed in range(200)]
+    assert any(len(set(name)) == 1 for name in names)
+    assert any(len(set(name)) == 3 for name in names)
+
+
+@given(st.sampled_from(("money", "millions", "words", "percent", "big")), SEEDS)
+def test_amounts_are_read_back_as_the_same_number_in_all_languages(slot: str, seed: int) -> None:
+    values = slots.SLOTS[slot](random.Random(seed))
+    read = [
+        [number.value for number in numbers(value, language)]
+        for value, language in zip(values, figures.LANGUAGES, strict=True)
+    ]
+    assert len(read[0]) == 1 and read.count(read[0]) == len(read), values
+
+
+@pytest.mark.parametrize("number", [13, 40, 108, 110, 117, 230, 999])
+def test_chinese_and_japanese_number_words_are_read_back(number: int) -> None:
+    for made, language in ((figures.hanzi, "zh"), (figures.kanji, "ja")):
+        assert [one.value for one in numbers(made(number), language)] == [number]
+
+
+@given(SEEDS)
+def test_times_in_words_name_the_same_hour_and_minute_in_all_languages(seed: int) -> None:
+    values = figures.clock(random.Random(seed))
+    shown = re.fullmatch(r"(\d+)時(?:(\d+)分|半)?", values[4])
+    assert shown
+    hour = int(shown[1])
+    minute = 30 if "半" in values[4] else int(shown[2] or 0)
+    assert values[5].startswith(("两" if hour == 2 else figures.hanzi(hour)) + "点")
+    for value, language in zip(values[:4], figures.LANGUAGES, strict=False):
+        near = {hour, hour + 1, minute, 60 - minute, 1}  # a quarter
+        assert near >= {number.value for number in numbers(value, language)}, values
+    if minute == 30 and " Uhr " not in values[1]:
+        assert values[1] == f"halb {num2words(hour + 1, lang='de')}"
+        assert values[0].startswith("half past ")
 
 
 @pytest.mark.parametrize(
