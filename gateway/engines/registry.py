@@ -15,7 +15,7 @@ from collections.abc import Callable, MutableMapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -58,7 +58,7 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     from gateway.engines.wrappers.routed import RoutedEngine
 
     counts: MutableMapping[tuple[str, str], int] = guards if guards is not None else Counter()
-    if not settings.engines and settings.fallback is None:
+    if not settings.engines and _fallback(settings) is None:
         return _pivoting(_wrapped(settings, counts, insist=False), settings)
     routes = []
     for table in catalogue.engines(settings):
@@ -118,9 +118,12 @@ def _pivoting(engine: Engine, settings: Settings) -> Engine:
 
 def _fallback(settings: Settings) -> Settings | None:
     """Return the settings of the fallback of an engine, None if it has none."""
-    if settings.fallback is None:
+    engine, model = settings.fallback, settings.fallback_model
+    if engine is None and _is_opus(settings) and (EMBEDDED / "config.json").is_file():
+        engine, model = "ctranslate2", None
+    if engine is None:
         return None
-    other = replace(settings, engine=settings.fallback, model=settings.fallback_model, profile=None)
+    other = replace(settings, engine=engine, model=model, profile=None)
     # Two copies of one engine would fail for the same reason.
     if (other.engine, other.model) == (settings.engine, settings.model):
         raise EngineFault(
@@ -198,6 +201,14 @@ def fetched(settings: Settings) -> KnownModel | None:
     return known().get(settings.model)
 
 
+def _is_opus(settings: Settings) -> bool:
+    """Tell whether the model is OPUS-MT for any pair."""
+    from gateway.engines.fetched.known import OPUS
+
+    named = settings.engine == "ctranslate2" and settings.model == OPUS
+    return named and not Path(OPUS).is_dir()
+
+
 def notice(model: KnownModel) -> str:
     """Return a sentence about a download: its size, host and licence."""
     return (
@@ -228,6 +239,8 @@ def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
         name: getattr(settings, name)
         for name in ("compute_type", "inter_threads", "batch", "intra_threads")
     }
+    if _is_opus(settings):
+        return _opus(settings, cache, options)
     if named is None:
         directory = _directory(settings.model)
         return CTranslate2Engine(
@@ -239,6 +252,23 @@ def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
             hint=f"Allow that with --download, or fetch it now: gateway models fetch {named.name}.",
         )
     return FetchedEngine(named, cache, partial(fetch, named, cache), profile=profile, **options)
+
+
+def _opus(settings: Settings, cache: Path, options: dict[str, Any]) -> Engine:
+    """Construct the engine of OPUS-MT for any pair."""
+    from gateway.engines.fetched.engine import OpusEngine
+    from gateway.engines.fetched.known import known
+
+    models = {model.pair: model for model in known().values() if model.pair is not None}
+    if settings.download:
+        return OpusEngine(models, cache, lambda model, say: fetch(model, cache, say), **options)
+    models = {pair: model for pair, model in models.items() if model.directory(cache).is_dir()}
+    if not models:
+        raise EngineFault(
+            f"No OPUS-MT model is on this machine. `gateway models` lists them in {cache}.",
+            hint="Have them fetched with --download, or now: gateway models fetch NAME.",
+        )
+    return OpusEngine(models, cache, None, **options)
 
 
 def _openai(settings: Settings, profile: Profile | None) -> Engine:

@@ -184,9 +184,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``openai`` uses another server, and ``scripted`` returns the source text with a mark,
     for tests. Installed packages can offer others."""
     model: str | None = None
-    """Directory or hub id of the model, a name that ``gateway models`` lists, or its name on the
-    ``openai`` server. Default: the model in the package, and with ``openai`` the only model of the
-    server."""
+    """Directory or hub id of the model, a name that ``gateway models`` lists, ``opus-mt`` for all
+    of that family, each loaded when its language pair is first used, or its name on the ``openai``
+    server. Default: the model in the package, and with ``openai`` the only model of the server."""
     download: bool = False
     """Download a named model of ``ctranslate2`` or ``whisper`` that is not on this machine. Without
     it nothing is downloaded, except by vLLM."""

@@ -330,10 +330,14 @@ class CTranslate2Engine(ModelEngine):
     # The methods below run in threads.
 
     def _load(self) -> TranslationModel:
+        return self._load_from(self._path)
+
+    def _load_from(self, path: Path) -> TranslationModel:
+        """Return the model of a directory. Raises `EngineFault`."""
         from gateway.engines.ctranslate2 import model as checkpoint
 
         try:
-            return checkpoint.load(self._path, self._cache, self._options)
+            return checkpoint.load(path, self._cache, self._options)
         except OSError as exc:
             # A write to a full disk names no file. Only the cache is written, so it is named.
             why = f"{exc.filename or self._cache}: {exc.strerror or exc}."
@@ -343,9 +347,7 @@ class CTranslate2Engine(ModelEngine):
             )
             if exc.errno == errno.ENOSPC:
                 hint = "Make room there, or choose another --cache-dir."
-            raise EngineFault(
-                f"The model {self._path} could not be loaded: {why}", hint=hint
-            ) from exc
+            raise EngineFault(f"The model {path} could not be loaded: {why}", hint=hint) from exc
 
     def _decode(self, batch: list[DecodeStream], beam: int) -> None:
         assert self._model is not None, "there are no streams before the model"

@@ -15,6 +15,9 @@ import msgspec
 
 from gateway.engines.base.model_files import FETCHED
 
+OPUS = "opus-mt"
+"""Name of all OPUS-MT models together, each for one language pair."""
+
 
 class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that can be fetched."""
@@ -60,16 +63,18 @@ def known() -> Mapping[str, KnownModel]:
     table = tomllib.loads(text)
     opus = table["opus"]
     shared = {key: opus[key] for key in ("licence", "megabytes", "speed")}
+    paths = {pair: f"OPUS-MT-models/{pair}/{release}" for pair, release in opus["pairs"].items()}
+    paths |= {pair: f"Tatoeba-MT-models/{release}" for pair, release in opus["tatoeba"].items()}
     models = [
         KnownModel(
-            name=f"opus-mt-{pair}",
-            profile="opus-mt",
-            files={"model.zip": opus["address"].format(pair=pair, release=release)},
+            name=f"{OPUS}-{pair}",
+            profile=OPUS,
+            files={"model.zip": opus["address"].format(path=path)},
             pair=tuple(pair.split("-")),
             sha256=opus["sha256"].get(pair, ""),
             **shared,
         )
-        for pair, release in opus["pairs"].items()
+        for pair, path in paths.items()
     ]
     for row in table["ready"]:
         address, files = row.pop("address"), row.pop("files")

@@ -134,7 +134,7 @@ class RoutedEngine(PushEngine):
     # --- life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start all engines. Return when each is ready, has failed once, or is replaced."""
+        """Start all engines. Return when each has started, has failed once, or is replaced."""
         # They start side by side. Engines that share a GPU wait for each other by themselves.
         for route in self.routes:
             task = asyncio.create_task(route.start(), name=f"start {route.name}")
@@ -147,10 +147,11 @@ class RoutedEngine(PushEngine):
         self.update()
 
     def _settled(self, route: EngineRoute) -> bool:
-        """Tell whether the jobs of an engine can be done, or its start and its spares' failed."""
-        able = [route, *(spare for spare in self._spare if spare.covers(route))]
-        ready = any(each.health is Health.READY for each in able)
-        return ready or all(self._starts[each].done() for each in able)
+        """Tell whether a spare engine is ready for all jobs of an engine, or all were tried."""
+        # The engine alone may be ready without the models of its pairs.
+        spare = [spare for spare in self._spare if spare.covers(route)]
+        ready = any(each.health is Health.READY for each in spare)
+        return ready or all(self._starts[each].done() for each in (route, *spare))
 
     async def aclose(self) -> None:
         self._closed = True

@@ -26,7 +26,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
@@ -369,7 +368,9 @@ class Supervisor(Supervision[Engine], EngineWrapper):
             wrapper.end(Aborted(job_id))
 
     async def _work(self, engine: Engine) -> None:
-        async with aclosing(engine.translate(probe_job(engine.profile))) as chunks:
+        if (job := probe_job(engine)) is None:
+            return
+        async with aclosing(engine.translate(job)) as chunks:
             async for _ in chunks:
                 pass
 
@@ -415,14 +416,18 @@ def backoff(tries: int, max_backoff: float = BACKOFF_MAX) -> float:
     return min(max_backoff, BACKOFF * 2.0 ** min(tries, 30))  # large powers would overflow
 
 
-def probe_job(profile: Model) -> Job:
-    """Return the job that a new engine must translate, for a language pair of ``profile``."""
+def probe_job(engine: Engine) -> Job | None:
+    """Return the job that a new engine must translate; None if no pair is ready yet."""
+    profile = engine.profile
     # The source is English if the model has it, because `PROBE` is English.
-    sources = sorted(profile.sources, key=lambda source: source != "en")
-    source, target = next(
-        (source, target)
-        for source in sources
-        for target in profile.targets
-        if source != target and profile.supports(source, target)
-    )
-    return Job(id="probe", text=PROBE, source=source, target=target, priority=Priority.FINAL)
+    for source in sorted(profile.sources, key=lambda source: source != "en"):
+        for target in profile.targets:
+            if source != target and engine.serves(source, target):
+                return Job(
+                    id="probe",
+                    text=PROBE,
+                    source=source,
+                    target=target,
+                    priority=Priority.FINAL,
+                )
+    return None

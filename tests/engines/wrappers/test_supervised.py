@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gateway.engines.base.engine import Engine
 from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile, load
 from gateway.engines.scripted import ScriptedEngine
@@ -204,17 +205,28 @@ async def test_name_and_profile_of_the_last_engine_stay_while_the_next_one_start
     assert engine.profile.name == "nllb"
 
 
+def with_profile(profile: Profile) -> Engine:
+    engine = ScriptedEngine()
+    engine._profile, engine._health = profile, Health.READY
+    return engine
+
+
 @pytest.mark.parametrize("profile", ["chat", "nllb", "seed-x", "embedded"])
 def test_the_probe_is_in_languages_that_the_model_has(profile: str) -> None:
     known = load(profile)
-    probe = probe_job(known)
-    assert known.supports(probe.source, probe.target)
+    probe = probe_job(with_profile(known))
+    assert probe is not None and known.supports(probe.source, probe.target)
     assert probe.source != probe.target
 
 
 def test_the_probe_of_a_model_without_english_uses_its_languages() -> None:
     profile = Profile(name="pair", kind="chat", pairs=(("fr", "fr"), ("ja", "zh")))
-    assert (probe_job(profile).source, probe_job(profile).target) == ("ja", "zh")
+    probe = probe_job(with_profile(profile))
+    assert probe is not None and (probe.source, probe.target) == ("ja", "zh")
+
+
+def test_an_engine_without_a_ready_pair_is_not_probed() -> None:
+    assert probe_job(ScriptedEngine()) is None, "it has not been started"
 
 
 async def test_a_start_that_never_ends_is_given_up_and_reported(
