@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))  # this checkout, whichever one is installed
 from gateway.errors import CloseCode, ErrorCode  # noqa: E402
 from scripts.openapi import openapi  # noqa: E402
 from scripts.schema import asyncapi, json_schema  # noqa: E402
-from scripts.settings_page import markdown  # noqa: E402
+from scripts.settings_page import limits, markdown  # noqa: E402
 from scripts.typescript import declarations  # noqa: E402
 
 
@@ -63,6 +63,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/schema/openapi.json": _render(openapi),
     "docs/reference/codes.md": codes,
     "docs/reference/settings.md": markdown,
+    "docs/reference/settings-limits.md": limits,
     "clients/js/protocol.d.ts": lambda: declarations(json_schema()),
 }
 """Generated files of the repository, and the functions that return their contents."""
