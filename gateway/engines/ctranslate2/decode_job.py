@@ -14,10 +14,6 @@ from gateway.engines.base.tokenizer import Detokenizer, PieceDetokenizer
 from gateway.errors import GatewayError
 from gateway.job import Chunk, Job
 
-DOUBTED = 3
-"""Least probable tokens by which an output is judged. The mean of all tokens hides one bad word
-among many good ones: ``docs/design/guards.md``."""
-
 
 class DecodeSink(Protocol):
     """A job and the receiver of its output. CTranslate2 calls it in its own threads.
@@ -59,8 +55,8 @@ class DecodeJob:
     :param text: spells the output, which follows the forced prefix
     :param start: tokens with which the output of an encoder-decoder begins
     :param draft: ids that the output is likely to begin with
-    :param unsure: mean log probability of the `DOUBTED` least probable tokens under which the
-        output is unsure; None: never
+    :param unsure: log probability of the least probable token under which the output is unsure;
+        None: never, not even if its limit ends it
     """
 
     def __init__(
@@ -84,7 +80,7 @@ class DecodeJob:
         self._push: Callable[[Any], str] = text.push
         self._flush = text.flush
         self.unsure = unsure
-        self._least: list[float] = []  # log probabilities of the least probable tokens
+        self._least = 0.0  # log probability of the least probable token so far
 
     # Threads of CTranslate2 call the methods below, which coverage does not measure.
     def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
@@ -108,13 +104,11 @@ class DecodeJob:
 
     def add_log_prob(self, *log_probs: float) -> None:  # pragma: no cover
         """Add log probabilities of tokens, whether they have text or end the output."""
-        self._least = sorted([*self._least, *log_probs])[:DOUBTED]
+        self._least = min(self._least, *log_probs)
 
     def end(self) -> None:  # pragma: no cover
-        bound, least = self.unsure, self._least
-        # An output that its limit ends is not whole. One word alone tells too little to judge it.
-        doubted = len(least) == DOUBTED and bound is not None and sum(least) < bound * DOUBTED
-        unsure = bound is not None and (self.left <= 0 or doubted)
+        # An output that its limit ends is not whole.
+        unsure = self.unsure is not None and (self.left <= 0 or self._least < self.unsure)
         # The withheld end of an output that ends early may be the beginning of a character.
         self.sink.end(self._flush() if self._needed > 0 else "", unsure=unsure)
 

@@ -14,6 +14,7 @@ CTranslate2. Must not know: event loops, threads, streams, what becomes of a tok
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from gateway.engines.base.tokenizer import (
 )
 from gateway.engines.ctranslate2.decode_job import DecodeJob, DecodeSink
 from gateway.engines.ctranslate2.verification import accepted, log_probs
+from gateway.engines.guards.words import count_words
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
@@ -220,6 +222,8 @@ class DecoderModel:
         draft = vocabulary.draft(job, prefix) if profile.sampling(job).greedy else []
         # A partial is replaced by the next one, and a second attempt is sampled.
         least = None if job.partial or job.attempt > 1 else profile.unsure
+        if least is not None and count_words(job.text) <= 1:
+            least = -math.inf  # a word alone has many good translations, each improbable
         return DecodeJob(sink, tokens, limit, prefix, text, draft=draft, unsure=least)
 
 

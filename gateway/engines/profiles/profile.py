@@ -170,7 +170,7 @@ class Profile(
     ``max_input``   tokens that prompt and output may take together
     ``beam``        hypotheses of a decoder's search (`Job.search`); 1: greedy decoding
     ``unwritten``   marks that the model must not write, unless the source has them
-    ``unsure``      log probability of an output's least probable tokens that makes it unsure
+    ``unsure``      log probability of an output's least probable token that makes it unsure
     """
 
     name: str

@@ -18,7 +18,6 @@ from tokenizers import models as kinds
 from gateway.engines import profiles
 from gateway.engines.base import model_files
 from gateway.engines.base.tokenizer import Vocabulary
-from gateway.engines.ctranslate2 import decode_job
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.profiles import Output, Profile, TemplateBlock
 from gateway.errors import EngineFault, GatewayError
@@ -388,11 +387,14 @@ def test_an_output_of_improbable_tokens_or_cut_at_its_limit_is_unsure(
     assert reader.unsure is unsure
 
 
-def test_an_output_of_fewer_tokens_than_are_judged_is_not_unsure(
-    dir: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("text", "unsure"), [("Yes!", False), ("はい", False), ("Oh yes!", True)])
+def test_a_caption_of_one_word_is_unsure_only_at_its_limit(
+    text: str, unsure: bool, dir: Path
 ) -> None:
-    monkeypatch.setattr(decode_job, "DOUBTED", 1_000)
-    reader = Reader(msgspec.structs.replace(JOB, needed=1))
+    model = load(converted_llama(dir), dir / "cache")
     profile = msgspec.structs.replace(EMBEDDED, unsure=0.0)
-    outputs(load(converted_llama(dir), dir / "cache"), profile, [reader])
-    assert reader.unsure is False
+    short = Reader(msgspec.structs.replace(JOB, text=text, needed=1))
+    whole = Reader(msgspec.structs.replace(JOB, text=text))
+    outputs(model, profile, [short])
+    outputs(model, profile, [whole])
+    assert (short.unsure, whole.unsure) == (unsure, True)
