@@ -185,31 +185,6 @@ test("with --lan the share dialog has working links without asking for a key", a
   }
 });
 
-test("no finished caption is lost when the gateway is killed and started again", async () => {
-  const file = join(mkdtempSync(join(tmpdir(), "meeting-")), "rooms.db");
-  const options = ["--store", `sqlite:${file}`];
-  const first = await startGateway({ options });
-  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`, { at: first.address }));
-  for (const text of ["one", "two", "three"]) {
-    await type(page, text);
-    await hasCaption(page, "de", `[de] ${text}`);
-  }
-  await page.waitForTimeout(1500); // the store writes once a second
-  await first.kill();
-  await page.locator('#state:not([data-state="open"])').waitFor();
-  await picture(page, "no-connection");
-  const second = await startGateway({ port: first.port, options });
-  try {
-    await connected(page);
-    await type(page, "four");
-    await hasCaption(page, "de", "[de] four");
-    const texts = (await captions(page)).map(([, text]) => text);
-    for (const text of ["one", "two", "three", "four"]) assert.ok(texts.includes(`[de] ${text}`), texts.join());
-  } finally {
-    await second.stop();
-  }
-});
-
 test("the page works below a path of another application", async () => {
   const path = "/meetings/captions";
   const mounted = await startGateway({ module: ["-m", "uvicorn", "tests.browser.mounted:app"], path });

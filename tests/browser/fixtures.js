@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
-import { after, before } from "node:test";
+import { after, afterEach, before } from "node:test";
 
 import { chromium } from "playwright-core";
 
@@ -50,7 +50,7 @@ export async function startGateway({ port, options = [], module = SERVE, path = 
   return { address, port, printed, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
 }
 
-/** Return { browser, address } for all tests of a file; both are there when the first test begins. */
+/** Return { browser, address } for all tests of a file; both are there when the first test begins. Pages end with their test. */
 export function useBrowser() {
   const environment = {};
   before(async () => {
@@ -58,6 +58,8 @@ export function useBrowser() {
     environment.address = environment.gateway.address;
     environment.browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   });
+  // A page that is left open goes on working, and each test of the file would be slower than the one before.
+  afterEach(() => Promise.all((environment.browser?.contexts() ?? []).map((context) => context.close())));
   after(async () => {
     await environment.browser?.close();
     await environment.gateway?.stop();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,12 +19,17 @@ def install(folder: Path) -> None:
         needed = ", ".join(json.loads((folder / "package.json").read_text())["dependencies"])
         pytest.skip(f"npm is not installed; it fetches {needed}.")
     done = folder / "node_modules" / ".package-lock.json"
-    if done.exists() and done.stat().st_mtime >= (folder / "package.json").stat().st_mtime:
-        return
-    made = subprocess.run([npm, "install"], cwd=folder, capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"npm could not install the packages of {folder.name}: {made.stderr[-500:]}")
-    done.touch()
+    # Only one of several test processes installs them.
+    with (folder / "package.json").open() as package:
+        fcntl.flock(package, fcntl.LOCK_EX)
+        if done.exists() and done.stat().st_mtime >= (folder / "package.json").stat().st_mtime:
+            return
+        made = subprocess.run([npm, "install"], cwd=folder, capture_output=True, text=True)
+        if made.returncode:
+            pytest.skip(
+                f"npm could not install the packages of {folder.name}: {made.stderr[-500:]}"
+            )
+        done.touch()
 
 
 def run(node: str, *tests: Path, patience_s: int, **env: str) -> None:
