@@ -1,4 +1,6 @@
-"""A soak of seconds: people, a gateway of their own, and faults. The long ones are `make soak`."""
+"""A soak of seconds: people, a gateway of their own, and faults. A bad network is in `make soak`,
+which CI runs for a minute.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,6 @@ from benchmarks.soak.command import main
 from benchmarks.soak.report import table
 from benchmarks.soak.run import Plan, Soak
 from tests.support.redis import RedisServer
-
-
-async def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_promise(
-    tmp_path: Path,
-) -> None:
-    plan = Plan(seconds=6, sessions=16, rooms=2, speed=10, cut=4, stay=5, kill=1.5, seed=1)
-    report = await Soak(plan, tmp_path).run()
-    assert report.broken == [], table(report)
-    assert min(report.kills, report.restarts) >= 1
-    assert report.sockets > plan.sessions
-    assert report.resumed
 
 
 async def test_one_of_several_gateways_on_a_port_is_killed_and_every_promise_holds(
