@@ -166,8 +166,12 @@ def clock(draw: random.Random) -> Values:
     """Return a time of day in words, never one o'clock, which takes other articles."""
     hour = draw.randint(2, 11)
     minute = draw.choice((0, 5, 10, 15, 15, 20, 30, 30, 30, 40, 45, 45, 50, 55))
-    if minute >= 10 and draw.random() < 0.2:
-        return _read_out(hour, minute)
+    form = read_out if minute >= 10 and draw.random() < 0.2 else told
+    return form(hour, minute)
+
+
+def told(hour: int, minute: int) -> Values:
+    """Return a time as a clock is read: half past nine, halb zehn."""
     later = hour if minute <= 30 else hour + 1
     en, de, fr, es = (num2words(later, lang=code) for code in LANGUAGES[:4])
     hours = f"{fr} heures"
@@ -201,7 +205,7 @@ def clock(draw: random.Random) -> Values:
     )
 
 
-def _read_out(hour: int, minute: int) -> Values:
+def read_out(hour: int, minute: int) -> Values:
     """Return hours and minutes one after the other: nine thirty, neun Uhr dreißig."""
     en, de, fr, es = (
         [num2words(number, lang=code) for number in (hour, minute)] for code in LANGUAGES[:4]

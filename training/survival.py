@@ -15,8 +15,7 @@ import argparse
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gateway.text.numbers import numbers
@@ -159,29 +158,54 @@ def survived(kind: str, values: Values, language: str, output: str) -> bool:
         spellings = "|".join(map(re.escape, {value, values[0]}))
         return re.search(rf"(?<![A-Za-zÀ-ɏ])(?:{spellings})", output, re.IGNORECASE) is not None
     if kind == "time in words":
-        return _plain(value) in _plain(output) or clock(values) in set(times(output, language))
+        return shows_time(output, language, *clock(values))
     return [one.value for one in numbers(output, language)] == [
         one.value for one in numbers(value, language)
     ]
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"\W+", " ", text.lower()).strip()
-
-
-def clock(values: Values) -> tuple[Fraction, Fraction]:
+def clock(values: Values) -> tuple[int, int]:
     """Return the hour and minute of a time that Japanese writes in figures."""
     shown = re.fullmatch(r"(\d+)時(?:(\d+)分|半)?", values[4])
     assert shown is not None, values
-    return Fraction(shown[1]), Fraction(shown[2] or (30 if "半" in values[4] else 0))
+    return int(shown[1]), int(shown[2] or (30 if "半" in values[4] else 0))
 
 
-def times(text: str, language: str) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield every two numbers in a row as hour and minute, and each alone as a full hour."""
-    found: Sequence[Fraction] = [one.value for one in numbers(text, language)]
-    yield from zip(found, found[1:], strict=False)
-    if len(found) == 1:
-        yield found[0], Fraction(30 if "半" in text else 0)
+def shows_time(text: str, language: str, hour: int, minute: int) -> bool:
+    """Tell whether a text has a time of day, in figures or in words."""
+    at = LANGUAGES.index(language)
+    if at >= 4:
+        digits = "".join(SIGNS)
+        number = rf"(\d+|[{digits}]+)"
+        minutes = rf"(?:{number}分|(半)|([一三])刻)?"
+        return any(
+            _read(found[0]) == hour
+            and (30 if found[2] else _read(found[3]) * 15 if found[3] else _read(found[1]))
+            == minute
+            for found in re.findall(rf"{number}[時时点]{minutes}", text)
+        )
+    spoken = [
+        form(hour, minute)[at].removeprefix("a ") for form in (figures.told, figures.read_out)
+    ]
+    if not minute:
+        spoken.pop()
+    shown = rf"(?<!\d){hour}(?: ?[:.h] ?| Uhr ){minute:02}(?!\d)"
+    if not minute:
+        shown = rf"(?<![\d:]){hour}(?![\d.]*\d|:[1-5])"
+    return any(re.search(rf"\b{re.escape(each)}\b", text, re.IGNORECASE) for each in spoken) or (
+        re.search(shown, text) is not None
+    )
+
+
+SIGNS = {sign: n for n, sign in enumerate("零一二三四五六七八九十")} | {"两": 2, "〇": 0}
+
+
+def _read(text: str) -> int:
+    """Return a number under sixty in figures or signs; 0 of none."""
+    if text.isdigit() and text.isascii():
+        return int(text)
+    tens, ten, ones = text.rpartition("十")
+    return (SIGNS.get(tens, 1) * 10 if ten else 0) + SIGNS.get(ones, 0)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,12 @@ HALF: Values = (
         ("time in words", HALF, "de", "Treffen wir uns um halb neun.", False),
         ("time in words", HALF, "ja", "9時半に会いましょう。", True),
         ("time in words", HALF, "ja", "9時に会いましょう。", False),
+        ("time in words", HALF, "ja", "九時三十分に会いましょう。", True),
+        ("time in words", HALF, "zh", "我们九点半见面吧。", True),
+        ("time in words", HALF, "zh", "我们九点五分见面吧。", False),
+        ("time in words", HALF, "en", "Let's meet at nine thirty.", True),
+        ("time in words", HALF, "en", "Let's meet at 9:30.", True),
+        ("time in words", HALF, "en", "Let's meet at half past ten.", False),
     ],
 )
 def test_what_survives_is_told_by_spelling_or_by_value(
