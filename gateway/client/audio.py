@@ -20,7 +20,7 @@ class AudioSender:
     """The sender of one speaker's audio.
 
     :param begin: the message with codec, rate and languages
-    :param backlog: keeps what may have to be sent again
+    :param backlog: keeps audio that may have to be sent again
     """
 
     def __init__(self, tracker: RequestTracker, begin: Audio, backlog: AudioBacklog) -> None:

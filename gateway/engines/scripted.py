@@ -279,7 +279,7 @@ def failing(
 ) -> Callable[[Job, int], None]:
     """Return a ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs.
 
-    :param when: tells whether a job is one of those that fail
+    :param when: tells whether a job may fail
     """
     left = times
 

@@ -96,7 +96,7 @@ class Detector:
         """Return the language of a text that is surely in none of ``allowed``; else None.
 
         :param allowed: canonical tags by label
-        :param ranks: what the model says about the text
+        :param ranks: confidence of the model in each language of the text
         """
         text = text[:SAMPLE]
         script = letters.foreign_script(text, allowed.values())

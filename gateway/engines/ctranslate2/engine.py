@@ -291,7 +291,7 @@ class CTranslate2Engine(ModelEngine):
 
     def _next_batch(self, most: int) -> list[DecodeStream]:
         """Remove a batch of at most ``most`` jobs from the waiting ones."""
-        # The batch has the most urgent job and those that are nearest to it in size.
+        # The batch has the most urgent job and the jobs that are nearest to it in size.
         first, *rest = sorted(self._waiting, key=lambda stream: stream.job.priority)
         others = [stream for stream in rest if self._may_share_batch(first.job, stream.job)]
         others.sort(key=lambda stream: abs(prompt_size(stream.job) - prompt_size(first.job)))

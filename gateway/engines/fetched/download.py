@@ -21,7 +21,7 @@ from gateway.errors import EngineFault
 from gateway.io.http import certificates
 
 TRIES = 5
-"""Requests in a row that bring nothing, after which the fetch fails. What has come stays."""
+"""Requests in a row that bring nothing, after which the fetch fails. The bytes so far stay."""
 
 PAUSE_S = 2.0
 """Seconds before a further request."""

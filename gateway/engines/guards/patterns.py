@@ -230,4 +230,4 @@ CURRENCIES = {
         "¥": r"¥|yen|yuan|rmb|jpy|cny|renminbi|円|元|块|塊",
     }.items()
 }
-"""Sign of a currency to a pattern of what it is called in a translation."""
+"""Sign of a currency to a pattern of its names in a translation."""

@@ -82,7 +82,7 @@ def request_body(
 def token_bound(text: str) -> int:
     """Return an upper bound of the tokens of ``text`` from its bytes, without a tokenizer."""
     # Latin scripts have about four characters to a token, Cyrillic two to three, Chinese and
-    # Japanese one or a little more. One token for two bytes is twice what the first two need, and
+    # Japanese one or a little more. One token for two bytes is twice the need of the first two, and
     # enough for the others. The bound may be generous, because it only stops runaway outputs.
     return len(text.encode()) // 2 + 1
 

@@ -131,7 +131,7 @@ def _find_profile(
 
 def _table(name: str) -> dict[str, Any]:
     """Return the keys of a profile."""
-    # They override those of the profile it ``extends``, from which ``without`` removes some.
+    # They override the keys of the profile it ``extends``, from which ``without`` removes some.
     if name.endswith(".toml"):
         text, stem = Path(name).read_text(encoding="utf-8"), Path(name).stem
     elif name in _files():

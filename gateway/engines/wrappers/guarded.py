@@ -31,7 +31,7 @@ class GuardedEngine(EngineWrapper):
     """An `Engine` around ``engine`` that guards its output.
 
     If a guard rejects an output, the same job is submitted again with ``attempt`` 2. A chunk with
-    ``reset`` voids what was passed on of the first attempt. A second rejection ends the job in
+    ``reset`` voids all output of the first attempt. A second rejection ends the job in
     `Rejected`. If the source only fills a pause ("um"), the job ends without a text instead.
 
     Chunks have no token ids from the point where a guard left something out.

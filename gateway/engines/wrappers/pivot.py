@@ -57,7 +57,7 @@ class PivotEngine(EngineWrapper):
     """An `Engine` around ``engine`` that has the pairs through ``pivot`` besides.
 
     :param pivot: canonical tag of the pivot language
-    :param rules: what of the first step stays while the source is growing
+    :param rules: rules by which text of the first step stays while the source is growing
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PivotEngine(EngineWrapper):
         self._sweep: asyncio.TimerHandle | None = None
         self._numbers = itertools.count(1)
 
-    # --- what it can do -------------------------------------------------------------------------
+    # --- its languages --------------------------------------------------------------------------
 
     @property
     def profile(self) -> Model:
@@ -177,7 +177,7 @@ class PivotSlots:
     """The slots of several engines, for jobs of which some take two steps.
 
     A job that takes two steps is begun when its first step has a slot. Its second step does not
-    wait for another one: to finish what has been begun comes before beginning something else.
+    wait for another one: to finish a job comes before beginning the next.
     """
 
     def __init__(self, engine: PivotEngine, inner: Slots) -> None:

@@ -62,7 +62,7 @@ class RoutedEngine(PushEngine):
         for route in self.routes:
             route.engine.changed = self.update
 
-    # --- what it can do -------------------------------------------------------------------------
+    # --- its languages --------------------------------------------------------------------------
 
     @property
     def name(self) -> str:

@@ -117,7 +117,7 @@ async def write(
         ),
     )
     # The rows of a retracted utterance stay, so that the numbers have no gap. The log has erased
-    # its text already. Older rows than those of the log are deleted below.
+    # its text already. Rows older than the log are deleted below.
     await many(
         db,
         "UPDATE events SET body = ? WHERE room = ? AND seq = ?",
