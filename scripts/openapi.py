@@ -25,7 +25,7 @@ from gateway.server.openai_api.audio import AudioFileRequest
 from gateway.server.openai_api.chat import ChatRequest
 from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
 from gateway.server.routes.body import MULTIPART, URLENCODED
-from gateway.server.routes.deepl import DeepLRequest
+from gateway.server.routes.deepl import FORMALITIES, DeepLRequest
 from gateway.server.routes.description import OPENAPI_PATH
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
@@ -49,6 +49,26 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
     AudioFileRequest: {"file": "(bytes of a file)", "response_format": "srt"},
 }
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
+ACCEPTED: dict[str, dict[str, Json]] = {
+    "TranslateQuery": {"format": {"enum": ["text"], "default": "text"}},
+    "DeepLRequest": {
+        "formality": {"enum": [*FORMALITIES], "default": "default"},
+        "glossary_id": {"type": "null", "default": None},
+        "tag_handling": {"enum": ["", None], "default": None},
+    },
+    "ChatRequest": {
+        "n": {"enum": [1, None], "default": None},
+        "tools": {"type": ["array", "null"], "maxItems": 0, "default": None},
+    },
+    "AudioFileRequest": {
+        # A part of a form holds bytes as they are.
+        "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+        "stream": {"enum": [False], "default": False},
+        "timestamp_granularities[]": {"enum": ["segment"], "default": "segment"},
+    },
+}
+"""Values of fields that clients of other services send, and that are refused with a sentence for
+any other value. The structs take all values, so that the sentence is the gateway's own."""
 
 
 def openapi() -> Json:
@@ -68,9 +88,8 @@ def openapi() -> Json:
     schemas["DeepLFault"] = _object("A refusal or failure, as of DeepL's API.", message=TEXT)
     about = _object("An error.", message=TEXT, type=TEXT, param={"type": "null"}, code=TEXT)
     schemas["OpenAIFault"] = _object("A refusal or failure, as of OpenAI's API.", error=about)
-    # A part of a form holds bytes as they are.
-    file = {"type": "string", "contentMediaType": "application/octet-stream"}
-    schemas["AudioFileRequest"]["properties"]["file"] = file
+    for name, fields in ACCEPTED.items():
+        schemas[name]["properties"] |= fields
     return {
         "openapi": "3.1.0",
         "info": {
@@ -283,7 +302,13 @@ def _openai() -> Json:
     def translating(name: str, summary: str, body: type[msgspec.Struct]) -> Json:
         answer = {"application/json": {"type": "object"}, "text/event-stream": EVENTS}
         operation = _operation(
-            name, summary, {200: answer}, body=body, faults=faults, fault="OpenAIFault"
+            name,
+            summary,
+            {200: answer},
+            body=body,
+            forms=("application/json",),  # a form has no messages
+            faults=faults,
+            fault="OpenAIFault",
         )
         return {"post": operation}
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from gateway.auth.permissions import EVERYTHING
 from gateway.server.app import HTTP_ROUTES
 from gateway.server.routes import description
-from scripts.openapi import openapi
+from scripts.openapi import ACCEPTED, openapi
 
 
 def test_every_route_is_described_and_nothing_else_is() -> None:
@@ -44,6 +44,14 @@ def test_every_operation_says_which_key_it_needs() -> None:
         assert bool(operation["security"]) == (role is not None), route.path
         assert (role is None) or f"role `{role.value}`" in operation["description"], route.path
         assert (role is None) == ("401" not in operation["responses"]), route.path
+
+
+def test_a_value_that_is_refused_in_other_services_requests_is_not_in_the_schema() -> None:
+    schemas = openapi()["components"]["schemas"]
+    assert "html" not in schemas["TranslateQuery"]["properties"]["format"]["enum"]
+    assert "more" not in schemas["DeepLRequest"]["properties"]["formality"]["enum"]
+    for name, fields in ACCEPTED.items():
+        assert fields.keys() <= schemas[name]["properties"].keys()
 
 
 @pytest.mark.parametrize(("mount", "server"), [("", "/"), ("/captions", "/captions")])

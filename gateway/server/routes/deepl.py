@@ -25,6 +25,8 @@ from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShotRequest
 from gateway.text import languages
 
+FORMALITIES = ("default", "prefer_less", "prefer_more")
+"""Values of ``formality`` that a translation without one satisfies."""
 SCHEME = "DeepL-Auth-Key "
 """Scheme of the header ``Authorization``, with the space behind it."""
 
@@ -45,7 +47,7 @@ class DeepLRequest(msgspec.Struct, frozen=True):
 async def translate(request: Request, permissions: Permissions) -> Response:
     """Translate one text or several."""
     body = await read(request, DeepLRequest)
-    if body.glossary_id is not None or body.formality in ("more", "less"):
+    if body.glossary_id is not None or body.formality not in FORMALITIES:
         raise ClientFault(
             ErrorCode.BAD_FRAME,
             "This gateway has no stored glossaries and no formality.",
