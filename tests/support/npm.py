@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def run(node: str, *tests: Path, patience_s: int, **env: str) -> None:
         text=True,
         timeout=patience_s + 60,
     )
-    print(done.stdout)
+    sys.stdout.write(done.stdout)  # pytest shows it for a test that fails
     assert done.returncode == 0, done.stdout + done.stderr
     # `node --test` is content with files in which it finds nothing.
     assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout, done.stdout
