@@ -20,9 +20,9 @@ async function fetchLanguages() {
   return [...new Set(rows.flatMap(({ tag, targets }) => [tag, ...targets]))];
 }
 
-/** Sort the languages: those that the reader wants first, in that order, then by name. */
+/** Sort the languages: those that the reader wants first, in that order, then English, then by name. */
 function byPreference(tags) {
-  const preferred = preferredOf(wantedLanguages(), tags);
+  const preferred = preferredOf([...wantedLanguages(), "en"], tags);
   const others = tags.filter((tag) => !preferred.includes(tag));
   return [...preferred, ...others.sort((one, other) => nameOf(one).localeCompare(nameOf(other)))];
 }

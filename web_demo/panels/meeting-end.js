@@ -56,14 +56,16 @@ export class MeetingEnd {
     this.#dialog.close();
     document.body.dataset.ended = "";
     document.querySelector("#column-heads").inert = true;
-    this.#offer(document.querySelector("#ended ul"), [...new Set([...kept, ...read])]);
+    const list = document.querySelector("#ended ul");
+    this.#offer(list, [...new Set([...read, ...kept])]);
+    list.querySelector("button").classList.add("primary"); // the text in the own language comes first
     document.querySelector("#ended").hidden = false;
     document.querySelector("#ended-title").focus();
   }
 
-  /** List the transcripts; those that are kept are saved without asking the gateway. */
+  /** List the transcripts, the original last; those that are kept are saved without asking the gateway. */
   #offer(list, languages) {
-    list.replaceChildren(...["", ...languages].map((lang) => {
+    list.replaceChildren(...[...languages, ""].map((lang) => {
       const item = element("li", "field-row");
       const name = lang ? inLanguage(element("span", "", nameOf(lang)), lang) : element("span", "", STRINGS.transcripts.original);
       item.append(name, ...Object.entries(FORMATS).map(([format, label]) => {
