@@ -122,6 +122,18 @@ def marian(dir: Path) -> Iterator[Engine]:
 
 
 @contextmanager
+def opus(dir: Path) -> Iterator[Engine]:
+    from gateway.engines.fetched.engine import OpusEngine
+    from gateway.engines.fetched.known import known
+    from tests.support.models import tiny_marian
+
+    model = known()["opus-mt-en-de"]
+    model.directory(dir).parent.mkdir(exist_ok=True)
+    tiny_marian(model.directory(dir))
+    yield OpusEngine({("en", "de"): model}, dir, None)
+
+
+@contextmanager
 def openai(dir: Path) -> Iterator[Engine]:
     from tests.engines.openai_factory import make_engine
 
@@ -153,7 +165,7 @@ ENGINES = {
     for make in (
         *(scripted, guarded, piecewise, supervised, fallback, fallen),
         *(routed, pivoting, pivoting_routed),
-        *(llama, shipped, marian, openai, vllm, vllm_asked),
+        *(llama, shipped, marian, opus, openai, vllm, vllm_asked),
     )
 }
 MARKS = dict.fromkeys(("vllm", "vllm_asked"), (pytest.mark.vllm, pytest.mark.timeout(600)))
