@@ -36,6 +36,9 @@ SAMPLE = 400
 _OTHER = "zxx"
 """The model's label for text in no language. Without it, the model would assign one of the offered
 languages to links, ``aaa`` and scripts that are not offered."""
+_LIKE_ANOTHER = frozenset(("yue",))
+"""Languages that are only answered where they are offered, because short text in a more frequent
+one looks like them: the model takes 你好 for Cantonese."""
 _LABELS = {"nb": "no", "fil": "tl"}
 """Languages that the model labels otherwise than by their canonical tag."""
 Ranks = list[tuple[str, float]]
@@ -55,7 +58,8 @@ class Detector:
         self._offered: dict[str, str] = {}  # by label
         for tag in tags:
             self._offered.setdefault(_label(tag), tag)
-        self._labels = frozenset((*self._offered, *map(_label, languages.named_tags()), _OTHER))
+        others = frozenset(map(_label, languages.named_tags())) - _LIKE_ANOTHER
+        self._labels = frozenset((*self._offered, *others, _OTHER))
 
     def load(self) -> None:
         """Load the model, which takes about a second. Calls in the meantime wait for it."""

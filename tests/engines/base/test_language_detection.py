@@ -137,6 +137,12 @@ def test_a_language_that_is_not_among_those_named_is_never_detected() -> None:
     assert detect("Привет, как дела?", ("en", "de")) is None
 
 
+@pytest.mark.parametrize("text", ["你好", "大家好", "谢谢", "你好吗"])
+def test_short_chinese_is_not_taken_for_cantonese_unless_that_is_offered(text: str) -> None:
+    assert Detector(SIX)(text) == "zh" and Detector(SIX).instead(text, "en") == "zh"
+    assert Detector(("en", "yue"))("我哋今日去邊度食飯") == "yue"
+
+
 def test_text_without_letters_has_no_ranks() -> None:
     assert Detector(("en",)).rank("42") == []
 
