@@ -60,7 +60,7 @@ class EngineContract:
     """
 
     start_s = START_S
-    """Seconds that `Engine.start` may take."""
+    """Seconds that `Engine.start` may take, and a test of the running engine."""
 
     @classmethod
     def make(cls) -> Engine:

@@ -17,11 +17,8 @@ from gateway.job import Chunk, Job
 
 T = TypeVar("T")
 
-PATIENCE_S = 30.0
-"""Seconds after which a test of the contract is taken to hang."""
-
 START_S = 30.0
-"""Default seconds that an engine may take to start."""
+"""Default seconds that an engine may take to start. A test that takes longer is taken to hang."""
 
 TEXT = "Good morning everybody, can you hear me?"
 LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
@@ -90,7 +87,7 @@ class EngineSubject:
     """A started engine and its event loop, which live longer than one test.
 
     :param make: returns a new engine; called again after a test has closed the last one
-    :param start_s: seconds that an engine may take to start
+    :param start_s: seconds that an engine may take to start, and `run` at most
     """
 
     def __init__(self, make: Callable[[], Engine], start_s: float = START_S) -> None:
@@ -112,7 +109,7 @@ class EngineSubject:
         if self._engine is None or self._engine.health is not Health.READY:
             self._close()
             self._engine = self._make()
-            self.run(self._engine.start(), self._start_s)
+            self.run(self._engine.start())
         return self._engine
 
     @property
@@ -120,11 +117,11 @@ class EngineSubject:
         """The engine, possibly closed, for tests that close it anyway."""
         return self._engine or self.engine
 
-    def run(self, work: Coroutine[Any, Any, T], seconds: float = PATIENCE_S) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the event loop of the engine. Raises `TimeoutError`."""
 
         async def limited() -> T:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._start_s):
                 return await work
 
         return self._runner.run(limited())

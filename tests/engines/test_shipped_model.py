@@ -152,5 +152,6 @@ async def test_vllm_gives_the_captions_of_ctranslate2(tmp_path: Path) -> None:
         "extra": {"kv_cache_memory_bytes": 512 * 2**20},
     }
     engine = make_vllm(registry.EMBEDDED, cache_dir=tmp_path, **many)
-    report = await check.check(engine, await check.cases())
+    # A quarter of the cases takes a minute, not four; one of 50 may be a near tie.
+    report = await check.check(engine, await check.cases(25))
     assert report.passed, report

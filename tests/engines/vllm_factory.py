@@ -31,6 +31,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+UNBOUND = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+"""Environment of vLLM. It would bind its threads to certain processors, where all engines wait for
+each other, and for whatever else runs there, although another processor is free."""
+
+
 class Forking(VllmEngine):
     def _load(self) -> None:
         with warnings.catch_warnings():  # warnings of vLLM and torch do not concern these tests
@@ -55,6 +60,7 @@ def make_vllm(model_dir: Path, profile: Profile | None = None, **settings: Any) 
     vLLM's kernels for CPUs know no attention heads smaller than 32: ``tiny_llama(dir, head=32)``.
     """
     require()
+    os.environ.update(UNBOUND)
     given = SETTINGS | settings
     options = {key: given.pop(key) for key in VllmOptions.__struct_fields__ if key in given}
     return Forking(model_dir, profile or profiles.load("embedded"), VllmOptions(**options), **given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
@@ -12,7 +11,7 @@ from websockets.asyncio.client import connect
 from gateway.engines import profiles
 from gateway.engines.base.engine import Aborted
 from gateway.engines.openai.engine import OpenAIEngine
-from tests.engines.openai.vllm_server import counted, vllm_servers
+from tests.engines.openai.vllm_server import counted
 from tests.engines.reading import idle, job, texts
 from tests.server.started import gateway
 from tests.support.talk import Talk
@@ -22,10 +21,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 LONG = " ".join(["We will meet again on Monday to talk about the budget."] * 12)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with vllm_servers(tmp_path_factory.mktemp("served")) as (url,):
-        yield url
+@pytest.fixture
+def server(servers: list[str]) -> str:
+    return servers[0]
 
 
 async def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:

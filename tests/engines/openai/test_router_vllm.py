@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from gateway.engines import profiles
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.job import Job
-from tests.engines.openai.vllm_server import counted, vllm_servers
+from tests.engines.openai.vllm_server import counted
 from tests.engines.reading import read
 from tests.support.live import running
 from tests.support.model_router import model_router
@@ -22,12 +22,6 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 SAID = "good morning everybody and welcome to the meeting".split()
 LONG = " ".join(["We will meet again on Monday to talk about the budget."] * 12)
 UNFINISHED = ("num_requests_running", "num_requests_waiting")
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    with vllm_servers(tmp_path_factory.mktemp("pool"), 2) as urls:
-        yield urls
 
 
 @asynccontextmanager

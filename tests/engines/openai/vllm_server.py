@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.host import answers
 from benchmarks.ports import free_port
-from tests.engines.vllm_factory import require
+from tests.engines.vllm_factory import UNBOUND, require
 from tests.support.models import tiny_llama
 
 START_S = 240.0
@@ -24,7 +24,7 @@ START_S = 240.0
 
 
 @contextlib.contextmanager
-def vllm_servers(folder: Path, count: int = 1) -> Iterator[list[str]]:
+def vllm_servers(folder: Path, count: int) -> Iterator[list[str]]:
     """Start servers of one model at the same time, and give their base URLs."""
     require()
     model = tiny_llama(folder / "llama", head=32)
@@ -58,7 +58,7 @@ def _start(model: Path, port: int, log: Path) -> tuple[subprocess.Popen[bytes], 
             command,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"},
+            env=os.environ | UNBOUND | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"},
         )
     return process, f"http://127.0.0.1:{port}", log
 

@@ -18,7 +18,6 @@ from gateway.engines.vllm.engine import VllmEngine
 from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job
-from tests.engines.conftest import STARTS
 from tests.engines.reading import LONG, job, read
 from tests.engines.vllm.real import inside, real, start_and_read
 from tests.engines.vllm_factory import SETTINGS, make_vllm
@@ -52,12 +51,10 @@ def test_outputs_are_the_same_on_the_direct_path_and_from_the_generator(
 
     assert isinstance(subject.engine, VllmEngine)
     fed = subject.run(work(subject.engine))
-    assert subject.run(start_and_read(make_vllm(model, feed=False), *jobs), STARTS["vllm"]) == fed
     assert "from its generator" not in caplog.text
-
     monkeypatch.setattr(loaded, "why_unsupported", lambda _: "it is not as it was")
     other = make_vllm(model)
-    assert subject.run(start_and_read(other, *jobs), STARTS["vllm"]) == fed
+    assert subject.run(start_and_read(other, *jobs)) == fed
     assert caplog.text.count("from its generator") == 1
 
 
@@ -74,7 +71,7 @@ def test_a_direct_path_without_outputs_is_abandoned_at_the_start(
 
     monkeypatch.setattr(loaded, "OutputFeed", Dry)
     engine = make_vllm(model)
-    assert all(subject.run(start_and_read(engine, job("asked")), STARTS["vllm"]))
+    assert all(subject.run(start_and_read(engine, job("asked"))))
     assert "from its generator" in caplog.text
 
 
@@ -86,7 +83,7 @@ def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
         (tmp_path / file).symlink_to(model / file)
     engine = make_vllm(tmp_path, extra=SETTINGS["extra"] | {"tokenizer": str(model)})
     expected = subject.run(read(subject.engine, job("with")))
-    assert subject.run(start_and_read(engine, job("without")), STARTS["vllm"]) == [expected]
+    assert subject.run(start_and_read(engine, job("without"))) == [expected]
 
 
 @real
@@ -106,7 +103,7 @@ def test_a_profile_without_turns_uses_the_chat_template_of_the_model(
     expected = subject.run(read(subject.engine, job("ids")))
     prefixed = subject.run(read(subject.engine, job("prefixed ids", prefix="Guten")))
     got = start_and_read(engine, job("template"), job("prefixed template", prefix="Guten"))
-    assert subject.run(got, STARTS["vllm"]) == [expected, prefixed]
+    assert subject.run(got) == [expected, prefixed]
 
 
 @real
