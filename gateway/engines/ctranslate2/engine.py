@@ -54,6 +54,10 @@ BEAM_JOBS = 2
 """Most jobs for each thread with which the engine has time for a beam search. It takes 1.5 times
 the CPU of a greedy decode: ``docs/design/embedded.md``."""
 
+BEAM_DRAFTED = 40
+"""Bytes of the longest text with a draft that is searched. A search cannot use the draft, so that a
+final takes nearly twice as long as with it: ``docs/design/embedded.md``."""
+
 WAITING_LIMIT = 256
 """Jobs beyond `capacity` that may wait; a further one ends in `Overloaded`. The scheduler submits
 no more than `capacity`, so only other callers reach this limit."""
@@ -306,7 +310,7 @@ class CTranslate2Engine(ModelEngine):
         # apply to the part of a prompt that is longer than the shortest one. All other jobs of one
         # profile have the same sampling.
         return (
-            (job.priority, job.search) == (other.priority, other.search)
+            (job.priority, may_search(job)) == (other.priority, may_search(other))
             and job.attempt == other.attempt == 1
             and self._profile.sampling(job).repetition_penalty == 1
             and abs(prompt_size(job) - prompt_size(other)) <= SIZE_SPREAD
@@ -319,9 +323,9 @@ class CTranslate2Engine(ModelEngine):
 
     def _beam(self, batch: list[DecodeStream]) -> int:
         """Return the number of hypotheses for a batch; 1, greedy, if the engine has no time."""
-        job = batch[0].job  # the others are like it, see `_may_share_batch`
+        # The others of the batch are like the first, see `_may_share_batch`.
         busy = self.unfinished + len(batch) > BEAM_JOBS * self._thread_count
-        return self._profile.beam if job.search and job.attempt == 1 and not busy else 1
+        return self._profile.beam if may_search(batch[0].job) and not busy else 1
 
     def _batch_ended(self, decode: Future[None]) -> None:
         self._batches.pop(decode, None)
@@ -377,6 +381,12 @@ class CTranslate2Engine(ModelEngine):
         self._threads.shutdown(cancel_futures=True)
         self._model = None
         atexit.unregister(self._free)
+
+
+def may_search(job: Job) -> bool:
+    """Tell whether a job is worth a search: after a draft, only a short text is."""
+    short = not job.draft or prompt_size(job) <= BEAM_DRAFTED
+    return job.search and job.attempt == 1 and short
 
 
 def prompt_size(job: Job) -> int:

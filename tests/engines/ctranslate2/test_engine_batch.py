@@ -97,6 +97,8 @@ async def test_a_job_that_may_be_searched_shares_no_batch_with_one_that_streams(
         (5, {"search": True}, 1),  # more than the engine has time for
         (1, {}, 1),
         (1, {"search": True, "attempt": 2}, 1),
+        (1, {"search": True, "draft": "Ja", "text": "Yes"}, 4),
+        (1, {"search": True, "draft": "Ja", "text": "Yes, " * 12}, 1),  # the draft saves more
     ],
 )
 async def test_an_engine_searches_for_the_best_output_if_it_has_time(
