@@ -265,8 +265,8 @@ def _opus(settings: Settings, cache: Path, options: dict[str, Any]) -> Engine:
     models = {pair: model for pair, model in models.items() if model.directory(cache).is_dir()}
     if not models:
         raise EngineFault(
-            f"No OPUS-MT model is on this machine. `gateway models` lists them in {cache}.",
-            hint="Have them fetched with --download, or now: gateway models fetch NAME.",
+            f"No OPUS-MT model is on this machine, in {cache}.",
+            hint="Allow fetching with --download, or fetch one now: gateway models fetch NAME.",
         )
     return OpusEngine(models, cache, None, **options)
 
