@@ -140,6 +140,16 @@ async function showsTheEnd(person) {
   }, last);
 }
 
+/** Have earlier lines shown until the screen has all: a person who came late sees the newest ones first. */
+async function readBack(person) {
+  const { utterances } = await transcript(person.lang);
+  await until(person, (count) => {
+    const button = document.querySelector("#earlier button");
+    if (button.checkVisibility()) button.click();
+    return document.querySelectorAll(".row").length >= count;
+  }, utterances.length);
+}
+
 /** Return the rows of a screen, each as [name, text, language]. A name that is not visible is that of the row before it. */
 function rows({ page }) {
   return page.evaluate(() => {
@@ -209,6 +219,7 @@ test("six people read the same meeting in their own languages, through two resta
   await Promise.all(speakers.map((person) => speak(person, 4, { minutes })));
   await everythingIsSaid();
   await all(showsTheEnd);
+  await all(readBack);
   await all(({ page, lang }) => page.screenshot({ path: `${PICTURES}/six-${lang}.png` }));
 
   const screens = await all(rows);
