@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx2 as httpx
 import pytest
 
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode

@@ -8,7 +8,7 @@ import logging
 import pytest
 from starlette.applications import Starlette
 
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.engines.base.language_detection import Detector
 from gateway.engines.scripted import ScriptedEngine
 from gateway.io import tasks

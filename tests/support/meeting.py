@@ -20,9 +20,9 @@ from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob
 from gateway.core.session.audio_stream import SpeechService
-from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
+from gateway.core.session.log_reader import LogReader
 from gateway.core.session.session import Session
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming

@@ -1,7 +1,7 @@
 """Events of a log as a reader is sent them.
 
 Owns: which events a late reader is sent, and under which language tags. Must not know: outboxes,
-sockets, when they are sent (`gateway.core.session.catch_up`).
+sockets, when they are sent (`gateway.core.session.log_reader`).
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ import msgspec
 
 from gateway.core.recognition.audio_buffer import AudioBuffer
 from gateway.core.recognition.endpointing import Endpointer, VoiceEvent, VoiceState
-from gateway.core.recognition.guards import credible
 from gateway.core.recognition.hypotheses import Hypotheses, is_sentence_end, text_of
 from gateway.core.recognition.language_choice import LanguageChoice
 from gateway.core.recognition.spoken_utterance import Decisions, Heard, SpokenUtterance
 from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming, frames, seconds
+from gateway.core.recognition.unspoken_words import credible
 from gateway.job import Recognised, RecognitionJob, Word
 
 PROMPT = 200

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.core.history.event_log import StreamPosition
 from gateway.errors import ClientFault
 from gateway.protocol.codec import Codec

@@ -17,7 +17,7 @@ from gateway.core.base.validation import Detect, impossible
 from gateway.core.members.member import Member
 from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.session.audio_stream import SpeechService
-from gateway.core.session.catch_up import Defer
+from gateway.core.session.log_reader import Defer
 from gateway.errors import ClientFault
 from gateway.limits import Limits
 from gateway.protocol.fields import LimitsInfo

@@ -26,9 +26,9 @@ from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import Member
 from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.session.audio import AudioInput
-from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
+from gateway.core.session.log_reader import LogReader
 from gateway.core.session.quota import Account
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode

@@ -28,7 +28,7 @@ from gateway.auth.api_keys import KeyFault, Keyring
 from gateway.auth.client_ip import AddressLimits, TrustedProxies
 from gateway.auth.origin import AllowedHosts, AllowedOrigins
 from gateway.auth.permissions import EVERYTHING, Permissions
-from gateway.auth.tokens import Signer, Tickets
+from gateway.auth.signed_tokens import Signer, Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.io import http
 from gateway.limits import Limits

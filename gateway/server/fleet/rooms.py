@@ -15,7 +15,7 @@ from typing import cast
 
 import msgspec
 
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.core.history.event_log import EventLog, LogEntry, StreamPosition
 from gateway.core.replication.messages import (
     VERSION,

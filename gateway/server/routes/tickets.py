@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.auth.permissions import Permissions, Role
-from gateway.auth.tokens import TICKET_S
+from gateway.auth.signed_tokens import TICKET_S
 from gateway.protocol.handshake import ROOM_PATTERN, is_room_name
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.access.guarded_route import GuardedRoute, Right

@@ -12,7 +12,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.replication.replica import Replica
 from gateway.core.room.abstract_room import AbstractRoom

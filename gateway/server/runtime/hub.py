@@ -17,16 +17,16 @@ from collections import Counter
 from collections.abc import Callable
 
 from gateway.auth.permissions import Permissions
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.room.room import Room
-from gateway.core.session.catch_up import LogReader
 from gateway.core.session.connect_request import ConnectRequest, ResumePoint, recognise
 from gateway.core.session.context import SessionContext
+from gateway.core.session.log_reader import LogReader
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
 from gateway.engines.base.service import Health

@@ -1,7 +1,7 @@
-"""A SQLite file: opening and checking it, its schema, its transactions, its errors.
+"""A SQLite file: opening, checking and migrating it, its transactions, its errors.
 
 Owns: the connection and its lock, log lines about errors, and advice. Must not know: the content of
-the file.
+the file, such as its schema (`gateway.storage.schema`).
 """
 
 from __future__ import annotations

@@ -13,30 +13,30 @@ from typing import Any
 import aiosqlite
 
 from gateway.core.history.event_log import StreamPosition
-from gateway.storage import rows as tables
+from gateway.storage import schema
 from gateway.storage.sqlite.file import many
 from gateway.storage.write_behind import FollowedRoom, FollowPhase, RoomWrite
 
 # --- rooms ----------------------------------------------------------------------------------------
 
 
-async def living(db: aiosqlite.Connection, name: str) -> list[tables.RoomRow]:
+async def living(db: aiosqlite.Connection, name: str) -> list[schema.RoomRow]:
     """Return the rooms of a name that have not ended, newest first."""
     return await _rooms(db, "ended IS NULL ORDER BY began DESC", name)
 
 
 async def readable(
     db: aiosqlite.Connection, name: str, keep_s: float, now: float
-) -> list[tables.RoomRow]:
+) -> list[schema.RoomRow]:
     """Return the rooms of a name that are open or kept: open ones first, then newest first."""
     # An open room is the one that people are in, whatever began later and has ended.
     condition = "(ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC"
     return await _rooms(db, condition, name, keep_s, now)
 
 
-async def _rooms(db: aiosqlite.Connection, condition: str, *values: object) -> list[tables.RoomRow]:
-    sql = f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND {condition}"
-    return [tables.RoomRow(*row) for row in await db.execute_fetchall(sql, values)]
+async def _rooms(db: aiosqlite.Connection, condition: str, *values: object) -> list[schema.RoomRow]:
+    sql = f"SELECT {schema.COLUMNS} FROM rooms WHERE name = ? AND {condition}"
+    return [schema.RoomRow(*row) for row in await db.execute_fetchall(sql, values)]
 
 
 async def names(db: aiosqlite.Connection) -> list[tuple[int, str]]:
@@ -75,7 +75,7 @@ async def owned(db: aiosqlite.Connection, ids: Iterable[int], owner: str) -> set
     """Return the ids of rooms that belong to an owner."""
     rows = await db.execute_fetchall(
         "SELECT id FROM rooms WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
-        (owner, tables.numbers(ids)),
+        (owner, schema.numbers(ids)),
     )
     return {id for (id,) in rows}
 
@@ -94,7 +94,7 @@ async def forget(db: aiosqlite.Connection, name: str) -> bool:
 
 
 async def events(db: aiosqlite.Connection, room: int, most: int) -> list[Sequence[Any]]:
-    """Return rows for `tables.restored` of the newest ``most`` events of a room."""
+    """Return rows for `schema.restored` of the newest ``most`` events of a room."""
     rows = await db.execute_fetchall(
         "SELECT seq, at, body, author FROM events WHERE room = ? ORDER BY seq DESC LIMIT ?",
         (room, most),
@@ -110,7 +110,7 @@ async def write(
         "INSERT INTO events (room, seq, at, body, author) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         (  # a generator, so that the rows are encoded in the thread of the connection
-            (write.room.id, seq := entry.event.seq, entry.at, tables.body(entry.event))
+            (write.room.id, seq := entry.event.seq, entry.at, schema.body(entry.event))
             + (write.room.log.authors.get(seq or 0),)
             for write in writes
             for entry in write.entries
@@ -122,7 +122,7 @@ async def write(
         db,
         "UPDATE events SET body = ? WHERE room = ? AND seq = ?",
         [
-            (tables.body(entry.event), write.room.id, entry.event.seq)
+            (schema.body(entry.event), write.room.id, entry.event.seq)
             for write in writes
             for entry in write.erased
         ],
@@ -139,7 +139,7 @@ async def write(
         [
             (
                 now,
-                None if write.settings is None else tables.body(write.settings),
+                None if write.settings is None else schema.body(write.settings),
                 None if write.last else owner,
                 now if write.last and write.room.phase is FollowPhase.ENDED else None,
                 write.room.id,
@@ -157,7 +157,7 @@ async def mark_seen(db: aiosqlite.Connection, owner: str, ids: Iterable[int], no
     await db.execute(
         "UPDATE rooms SET owner = NULL"
         " WHERE owner = ? AND id NOT IN (SELECT value FROM json_each(?))",
-        (owner, tables.numbers(ids)),
+        (owner, schema.numbers(ids)),
     )
     await db.execute("UPDATE rooms SET seen = ? WHERE owner = ?", (now, owner))
 

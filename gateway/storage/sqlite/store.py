@@ -2,7 +2,7 @@
 
 Owns: the times of writing, reading and deleting, the tasks for that, and the log lines about a disk
 that fails. Must not know: rooms, sockets, how a log grows. `gateway.storage.write_behind` knows
-what is to be written, `gateway.storage.rows` the rows, `queries` the SQL.
+what is to be written, `gateway.storage.schema` the tables and rows, `queries` the SQL.
 
 There is no queue: every `FLUSH_S` seconds one task writes the new events of all rooms in one
 transaction. If the disk is slow, the logs are the buffer, with the bounds they have anyway.
@@ -33,7 +33,7 @@ from gateway.io.tasks import keep_running
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE
 from gateway.settings.catalogue import Settings, SettingsError
-from gateway.storage import rows
+from gateway.storage import schema
 from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, History, StoreFault
 from gateway.storage.sqlite import queries
 from gateway.storage.sqlite.file import COMPLAIN_S, PLACE, DatabaseFile, FaultLog, advice, locked
@@ -107,7 +107,7 @@ class SqliteStore:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._file = DatabaseFile(path, rows.MIGRATIONS)
+        self._file = DatabaseFile(path, schema.MIGRATIONS)
         self._faults = FaultLog(self.path, clock)
         self._pending = WriteBehind(limits, keep=keep_s > 0, drop=self._faults.dropped)
         self._limits = limits
@@ -260,7 +260,7 @@ class SqliteStore:
         return True
 
     async def _restore(
-        self, db: aiosqlite.Connection, row: rows.RoomRow, crashed: bool
+        self, db: aiosqlite.Connection, row: schema.RoomRow, crashed: bool
     ) -> FollowedRoom:
         """Take over the room of a row, and return it."""
         history = await self._read(db, row)
@@ -275,20 +275,20 @@ class SqliteStore:
         # The file may have older events than the log, so `first` is 0.
         return FollowedRoom(row.id, row.began, history, history.log.seq, first=0)
 
-    async def _read(self, db: aiosqlite.Connection, row: rows.RoomRow) -> History:
+    async def _read(self, db: aiosqlite.Connection, row: schema.RoomRow) -> History:
         events = await queries.events(db, row.id, self._limits.log)
         now = self._clock()
         # The file has wall-clock times, since monotonic clocks of two processes differ.
         began = now - (self._wall() - row.began)
         restored, left = await asyncio.to_thread(
-            rows.restored, row.epoch, events, began, now, self._limits
+            schema.restored, row.epoch, events, began, now, self._limits
         )
         if left:
             log.warning("%s: %d events of a room cannot be restored", self.path, left)
         before = None
         if row.before_epoch is not None and row.before_seq is not None:
             before = StreamPosition(row.before_epoch, row.before_seq)
-        return History(row.name, restored, rows.settings(row.settings), before)
+        return History(row.name, restored, schema.settings(row.settings), before)
 
     def _begin(self, name: str) -> FollowedRoom:
         history = History(name, EventLog(secrets.token_hex(4), self._limits, began=self._clock()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
-from gateway.auth.tokens import Signer
+from gateway.auth.signed_tokens import Signer
 from gateway.core.session.connect_request import ConnectRequest, ResumePoint, recognise
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits

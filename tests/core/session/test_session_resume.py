@@ -8,7 +8,7 @@ import pytest
 
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import OWED
-from gateway.core.session.catch_up import PAGE
+from gateway.core.session.log_reader import PAGE
 from gateway.core.session.state import SessionState
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits

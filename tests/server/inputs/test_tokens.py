@@ -14,7 +14,7 @@ import pytest
 
 import gateway
 from gateway.auth.permissions import Claims, Role
-from gateway.auth.tokens import MAX_TOKEN, TICKET, Ticket
+from gateway.auth.signed_tokens import MAX_TOKEN, TICKET, Ticket
 from gateway.core.session import connect_request
 from gateway.core.session.connect_request import ResumePoint
 from gateway.protocol.handshake import SOCKET_PATH

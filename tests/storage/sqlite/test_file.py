@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.storage import rows
+from gateway.storage import schema
 from gateway.storage.base import StoreFault
 from gateway.storage.sqlite import file as database
 from tests.support.disk import Disk, texts
@@ -81,8 +81,8 @@ async def test_an_older_schema_is_migrated_with_its_content(
 ) -> None:
     async with disk.open() as store:
         disk.say((await store.claim("meeting")).log)
-    later = (*rows.MIGRATIONS, ("ALTER TABLE rooms ADD COLUMN colour TEXT",))
-    monkeypatch.setattr(rows, "MIGRATIONS", later)
+    later = (*schema.MIGRATIONS, ("ALTER TABLE rooms ADD COLUMN colour TEXT",))
+    monkeypatch.setattr(schema, "MIGRATIONS", later)
     async with disk.open() as store:
         assert texts((await store.claim("meeting")).log) == ["good morning"]
     assert disk.sql("SELECT colour FROM rooms") == [(None,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.recognition.guards import (
+from gateway.core.recognition.unspoken_words import (
     CLEAR,
     CLEAR_VOICE,
     COPIES,

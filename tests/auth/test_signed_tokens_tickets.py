@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.auth import tokens as module
+from gateway.auth import signed_tokens as module
 from gateway.auth.permissions import Permissions, Quota, Role
-from gateway.auth.tokens import TICKET_S, Signer, Tickets
+from gateway.auth.signed_tokens import TICKET_S, Signer, Tickets
 from gateway.errors import ClientFault, ErrorCode
 
 NOW = 1_000.0

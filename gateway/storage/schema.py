@@ -1,4 +1,4 @@
-"""Tables of the store: the schema, and the conversion between events and rows.
+"""Schema of the store: its tables, their migrations, and the conversion between events and rows.
 
 Owns: the columns, and the handling of rows that cannot be read. Must not know: files, connections,
 processes, the time of writing.

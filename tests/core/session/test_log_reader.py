@@ -8,7 +8,7 @@ from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import Member
-from gateway.core.session.catch_up import PAGE_BYTES, LogReader
+from gateway.core.session.log_reader import PAGE_BYTES, LogReader
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec

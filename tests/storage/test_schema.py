@@ -10,7 +10,7 @@ from gateway.core.history.event_log import Durable, LogEntry
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Retracted, Source, Timing
 from gateway.protocol.messages import Settings as Changed
-from gateway.storage import rows
+from gateway.storage import schema
 from gateway.storage.base import StoreFault
 from tests.support.disk import Disk, texts
 
@@ -96,7 +96,7 @@ async def test_numbers_continue_even_if_the_last_event_cannot_be_read(disk: Disk
 
 
 def test_an_empty_log_is_restored_without_a_number() -> None:
-    log, unread = rows.restored("e1", [], began=1.0, now=2.0, limits=Limits())
+    log, unread = schema.restored("e1", [], began=1.0, now=2.0, limits=Limits())
     assert (log.seq, unread) == (0, 0)
 
 

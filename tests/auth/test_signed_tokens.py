@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.tokens import MAX_TOKEN, Signer
+from gateway.auth.signed_tokens import MAX_TOKEN, Signer
 from gateway.errors import ClientFault, ErrorCode
 
 NOW = 1_000.0
