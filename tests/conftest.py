@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from gateway.client.state import recovery
+from gateway.client.state import backoff
 from tests.support.disk import Disk
 from tests.support.live import Live, in_thread
 
@@ -85,5 +85,5 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let clients reconnect at once."""
-    monkeypatch.setattr(recovery, "BASE_S", 0.005)
-    monkeypatch.setattr(recovery, "CAP_S", 0.05)
+    monkeypatch.setattr(backoff, "BASE_S", 0.005)
+    monkeypatch.setattr(backoff, "CAP_S", 0.05)

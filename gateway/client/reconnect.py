@@ -20,7 +20,8 @@ import msgspec
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-from gateway.client.state.recovery import STABLE_S, Backoff, ResumePosition, is_resumed
+from gateway.client.state.backoff import STABLE_S, Backoff
+from gateway.client.state.recovery import ResumePosition, is_resumed
 from gateway.client.transport import ConnectionLost, Refused, Route, Transport
 from gateway.protocol.messages import DURABLE, PRIVATE, ClientMessage, ServerMessage, Welcome
 from gateway.protocol.notices import Goaway

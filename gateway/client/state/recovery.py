@@ -1,12 +1,11 @@
 """State that a client needs to resume after its connection broke.
 
-Owns: the position in the room's events, the requests that may be lost, and the time of the next
-attempt. Must not know: sockets, clocks, random numbers.
+Owns: the position in the room's events, and the requests that may be lost. Must not know: sockets,
+clocks, when it connects again (`gateway.client.state.backoff`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import takewhile
 
 from gateway.protocol.messages import (
@@ -26,39 +25,9 @@ from gateway.protocol.messages import (
 )
 from gateway.protocol.notices import Error
 
-BASE_S = 0.25
-"""Maximum seconds before the first attempt. The maximum doubles with each attempt."""
-CAP_S = 15.0
-"""Maximum seconds before any attempt."""
-STABLE_S = 5.0
-"""Seconds after which a connection counts as stable, so that the back-off starts again."""
 MAX_PENDING = 1000
 """Number of requests that are kept, far more than a gateway has in flight. Beyond it the oldest is
 forgotten."""
-
-
-class Backoff:
-    """Exponential back-off with full jitter, so that clients of one gateway do not reconnect all at
-    once.
-
-    Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-
-    :param chance: returns random numbers, uniformly from 0 to 1
-    """
-
-    def __init__(self, chance: Callable[[], float]) -> None:
-        self._chance = chance
-        self._tries = 0
-
-    def wait(self) -> float:
-        """Return the seconds to wait before the next attempt."""
-        bound = min(CAP_S, BASE_S * 2.0 ** min(self._tries, 64))
-        self._tries += 1
-        return self._chance() * bound
-
-    def reset(self) -> None:
-        """Start again, after a stable connection."""
-        self._tries = 0
 
 
 class ResumePosition:

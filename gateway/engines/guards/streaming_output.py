@@ -1,6 +1,7 @@
 """Guards of a streaming output: which part of it readers see, and when it is no translation.
 
-Owns: the rules for an output that streams, and their limits. The rules for a complete output are in
+Owns: the rules for an output that streams, and their limits, without those of loops
+(`gateway.engines.guards.loops`). The rules for a complete output are in
 `gateway.engines.guards.complete_output`, the words for all of them in
 `gateway.engines.guards.patterns`. Must not know: engines, retries, metrics, asyncio. A false alarm
 costs a good caption, so every rule accepts what it is not sure of. ``docs/design/guards.md`` has
@@ -18,16 +19,23 @@ from __future__ import annotations
 import re
 
 from gateway.engines.guards.complete_output import Guard, Instead, judge, rejection
+from gateway.engines.guards.loops import (
+    LOOP_MORE,
+    STUTTER_HELD,
+    STUTTER_MOST,
+    RepeatCounter,
+    loop_limit,
+    max_repeats,
+    stutters,
+)
 from gateway.engines.guards.output_head import preamble_length, restart_length
 from gateway.engines.guards.patterns import QUOTED, QUOTES, RUDE
 from gateway.engines.guards.words import (
     TOKEN,
     WORD_CACHES,
-    RepeatCounter,
     count_words,
     has_crude_sign,
     is_dense,
-    stutters,
     weight,
 )
 from gateway.job import Job
@@ -39,16 +47,6 @@ LENGTH_MOST, LENGTH_SLACK = 3.5, 20
 
 WORDS_MOST, WORDS_SLACK = 2.0, 3
 """Most words of the output of a partial source: twice those of the source and 3 more."""
-
-LOOP_LEAST, LOOP_WORDS, LOOP_DENSE, LOOP_MORE = 3, 6, 12, 2
-"""Least repetitions of a phrase that make a loop, and their least length in all, in words or dense
-characters: people do say "no, no, no" and 哈哈哈. Two repetitions more than the source has are
-always allowed. From half the repetitions on, the text is withheld until it goes on otherwise."""
-
-STUTTER_HELD, STUTTER_MOST = 18, 36
-"""Characters inside a word, or signs without words, that repeat a few of them: from the first
-number on they are withheld, and from the second on they make a loop, unless the source has such a
-passage as well."""
 
 HEAD_MOST = 120
 """Characters held back while they may be a preamble."""
@@ -357,17 +355,6 @@ class OutputGuard:
     def _cut(self, guard: Guard) -> None:
         self.done = True
         self.hits.append(guard)
-
-
-def max_repeats(text: str) -> int:
-    """Return the largest number of repetitions of a phrase in ``text``; at least 1."""
-    counter = RepeatCounter()
-    return max((counter.add(token.casefold())[1] for token in TOKEN.findall(text)), default=1)
-
-
-def loop_limit(phrase: int, dense: bool) -> int:
-    """Return the number of repetitions that make a loop, of a phrase of ``phrase`` tokens."""
-    return max(LOOP_LEAST, -(-(LOOP_DENSE if dense else LOOP_WORDS) // phrase))
 
 
 def count_lines(text: str) -> int:

@@ -1,8 +1,9 @@
 """A loaded model in vLLM: requests made of jobs, and their outputs.
 
-Owns: making a request of a job, sending its output to the receiver, by the direct path
-(`gateway.engines.vllm.outputs`) or by ``AsyncLLM.generate``, and ending a request. Must not know:
-who waits for a job, whether the engine is ready, how many jobs there may be.
+Owns: the tokenizer, the first request and the last; making a request of a job with its sampling,
+sending its output to the receiver, by the direct path (`gateway.engines.vllm.outputs`) or by
+``AsyncLLM.generate``, and ending it. Must not know: who waits for a job, whether the engine is
+ready, how many jobs there may be.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The connections of a gateway to Redis, and whether they work.
 
-Owns: the client with its timeouts, connections that are opened again when they are lost, and the
-state that `/readyz` and ``degraded`` report. Must not know: what is written or read.
+Owns: the client, connections that are opened again when they are lost, and the state that
+`/readyz` and ``degraded`` report. Must not know: what is written or read.
 
 Each part of the link has a connection of its own. The link works while all of them do, so a part
 that fails is seen, whatever it fails of.

@@ -1,7 +1,7 @@
 """A connection to Redis on which commands do not wait for the answers to earlier ones.
 
-Owns: how commands are packed, the next answer, how long nothing has come, and the one fault that
-calls of Redis raise. Must not know: what is sent and answered.
+Owns: how commands are packed, the next answer, how long the gateway waits for one (`TIMEOUT_S`),
+and the one fault that calls of Redis raise. Must not know: what is sent and answered.
 
 A pipeline of redis-py waits for all its answers before the next one is sent, packs commands in
 Python, and takes more than twice the CPU time for a single message.

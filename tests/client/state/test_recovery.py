@@ -6,8 +6,6 @@ import msgspec
 
 from gateway.client.state import recovery
 from gateway.client.state.recovery import (
-    CAP_S,
-    Backoff,
     PendingRequests,
     ResumePosition,
     is_resumed,
@@ -56,18 +54,6 @@ def pending(*said: Say, acked: bool = True) -> PendingRequests:
 
 def refs(pending: PendingRequests) -> list[str | None]:
     return [frames[0].ref for frames in pending.all_frames()]
-
-
-# --- when to try again ----------------------------------------------------------------------------
-
-
-def test_waits_are_random_below_a_bound_that_doubles_up_to_a_maximum() -> None:
-    longest = Backoff(lambda: 1.0)
-    assert [longest.wait() for _ in range(4)] == [0.25, 0.5, 1.0, 2.0]
-    assert [longest.wait() for _ in range(100)][-1] == CAP_S
-    longest.reset()
-    assert longest.wait() == 0.25
-    assert Backoff(lambda: 0.0).wait() == 0.0
 
 
 # --- how far it has come --------------------------------------------------------------------------

@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 
 from gateway.engines.guards import streaming_output as stream
 from gateway.engines.guards.complete_output import Guard, find_flags
+from gateway.engines.guards.loops import LOOP_WORDS, NGRAM, RepeatCounter, max_repeats
 from gateway.engines.guards.patterns import RUDE
 from gateway.engines.guards.streaming_output import (
     HEAD_MOST,
-    LOOP_WORDS,
     RUDE_MOST,
     THINKING_MOST,
-    max_repeats,
 )
-from gateway.engines.guards.words import NGRAM, RepeatCounter
 from gateway.errors import ErrorCode, Rejected
 from tests.engines.guards.outputs import ORDERS, STRIPPED, TALK, pieces, read, watch
 from tests.text.test_letters import GREETINGS
