@@ -361,7 +361,7 @@ STARTERS = {
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
     *("cli.chat", "cli.listen", "cli.say"),
     *("client.reconnect", "engines.base.engine"),
-    "engines.recognition.openai",
+    *("engines.recognition.openai", "engines.recognition.wrappers"),
     *("engines.scripted", "engines.vllm.model"),
     *("engines.wrappers.routed", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),

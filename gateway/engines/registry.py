@@ -383,9 +383,20 @@ def build_recogniser(settings: Settings) -> Recogniser:
 
     Raises `EngineFault`, with a sentence for the operator, if a package or a setting is missing.
     """
-    from gateway.engines.recognition.wrappers import SupervisedRecogniser
+    from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 
-    return SupervisedRecogniser(partial(_recogniser, settings))
+    kind, model = settings.recogniser_fallback, settings.recogniser_fallback_model
+    primary = SupervisedRecogniser(partial(_recogniser, settings), insist=kind is not None)
+    if kind is None:
+        return primary
+    # Two copies of one would fail for the same reason. `recogniser_workers` is for the first one.
+    if (kind, model) == (settings.recogniser, settings.recogniser_model):
+        raise EngineFault("The fallback of the recogniser is the same as the recogniser.")
+    other = replace(settings, recogniser=kind, recogniser_model=model, recogniser_workers=None)
+    secondary = SupervisedRecogniser(partial(_recogniser, other), insist=True)
+    recogniser = FallbackRecogniser(primary, secondary)
+    primary.changed = secondary.changed = recogniser.report
+    return recogniser
 
 
 def _recogniser(settings: Settings) -> Recogniser:

@@ -284,6 +284,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``whisper``: number format of CTranslate2, such as ``int8``, ``float16`` or ``float32``.
     Default: ``int8`` on a CPU, which takes half the time for the same text, and ``float16`` on a
     GPU."""
+    recogniser_fallback: Literal["whisper", "openai", "scripted"] | None = None
+    """Recogniser that takes over while the first one cannot recognise. Default: none."""
+    recogniser_fallback_model: str | None = None
+    """Value of ``recogniser_model`` for the fallback."""
     recogniser_url: str | None = None
     """``openai``: base URL of the server of the recogniser, such as
     ``http://127.0.0.1:8002/v1``."""

@@ -221,10 +221,6 @@ REMOVED = {
     **dict.fromkeys(("dtype", "enforce_eager", "load_format"), _OF_VLLM),
     **dict.fromkeys(("stable_hold", "stable_agree"), "Set `stability` and `stable_mask` instead."),
     "ping_timeout_s": "It is `ping_s`.",
-    **dict.fromkeys(
-        ("recogniser_fallback", "recogniser_fallback_model"),
-        "A recogniser that broke is started again by itself.",
-    ),
     "recogniser_download": "It is `download`, for models of both kinds.",
     "data_parallel_size": (
         "Write a table [[engine]] with `gpus` for each copy of the model: see"

@@ -10,7 +10,7 @@ import pytest
 from gateway.engines.recognition.base import Recogniser
 from gateway.engines.recognition.openai import OpenAIRecogniser
 from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
-from gateway.engines.recognition.wrappers import SupervisedRecogniser
+from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 from gateway.engines.scripted import ScriptedRecogniser
 from tests.engines.recognition.openai_server import serving
 from tests.support import speech_audio
@@ -35,6 +35,7 @@ MAKERS: dict[str, Callable[[], AbstractAsyncContextManager[Recogniser]]] = {
     "openai": openai,
     "scripted": lambda: aclosing(scripted()),
     "supervised": lambda: aclosing(SupervisedRecogniser(scripted)),
+    "fallback": lambda: aclosing(FallbackRecogniser(scripted(), scripted())),
     "whisper": lambda: aclosing(whisper()),
 }
 

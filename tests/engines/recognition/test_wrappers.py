@@ -1,4 +1,4 @@
-"""A recogniser that comes back after it broke."""
+"""A recogniser that comes back, and one that is replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.engines.base.service import Health
-from gateway.engines.recognition.wrappers import SupervisedRecogniser
+from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
 from gateway.engines.scripted import ScriptedRecogniser
-from gateway.errors import EngineFault, EngineGone
+from gateway.errors import EngineFault, EngineGone, JobFault
 from gateway.job import RecognitionJob
+from tests.support.live import until
 
 JOB = RecognitionJob(id="j1", audio=b"\x01\x00" * 16_000, langs=("en",))
 
@@ -127,3 +128,72 @@ async def test_a_new_recogniser_that_hangs_at_once_is_not_taken() -> None:
     inner.hold()
     with pytest.raises(EngineFault, match="did not recognise a second within 0.01 s"):
         await one._probe(inner)
+
+
+@asynccontextmanager
+async def with_fallback(
+    primary: ScriptedRecogniser, secondary: ScriptedRecogniser
+) -> AsyncIterator[FallbackRecogniser]:
+    one = FallbackRecogniser(primary, secondary)
+    await one.start()
+    try:
+        yield one
+    finally:
+        await one.aclose()
+
+
+def failing(job: RecognitionJob) -> None:
+    raise EngineFault("It is broken.")
+
+
+def refusing(job: RecognitionJob) -> None:
+    raise JobFault("It is too long.")
+
+
+async def test_the_secondary_recognises_while_the_primary_is_dead() -> None:
+    primary, secondary = ScriptedRecogniser("primary"), ScriptedRecogniser("secondary")
+    async with with_fallback(primary, secondary) as one:
+        assert (await one.recognise(JOB)).text.startswith("primary")
+        primary.die()
+        assert one.health is Health.READY
+        assert (await one.recognise(JOB)).text.startswith("secondary")
+        assert (one.name, one.capacity, one.unfinished) == ("scripted", 4, 0)
+        assert one.languages == primary.languages
+        secondary.die()
+        with pytest.raises(EngineGone):
+            await one.recognise(JOB)
+
+
+async def test_a_job_at_which_the_primary_failed_is_repeated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    primary = ScriptedRecogniser(fault=failing)
+    async with with_fallback(primary, ScriptedRecogniser("secondary")) as one:
+        assert (await one.recognise(JOB)).text.startswith("secondary")
+        assert "job j1 is repeated by scripted: EngineFault" in caplog.text
+
+
+async def test_a_job_is_not_repeated_if_it_is_at_fault_or_in_another_language() -> None:
+    for fault, languages in ((refusing, ("en",)), (failing, ("ja",))):
+        secondary = ScriptedRecogniser(languages=languages)
+        async with with_fallback(ScriptedRecogniser(fault=fault), secondary) as one:
+            with pytest.raises(EngineFault):
+                await one.recognise(JOB)
+            assert not secondary.jobs
+
+
+async def test_the_secondary_recognises_until_the_primary_is_loaded() -> None:
+    loaded = asyncio.Event()
+
+    class Loading(ScriptedRecogniser):
+        async def start(self) -> None:
+            await loaded.wait()
+            await super().start()
+
+    primary = Loading("primary")
+    async with with_fallback(primary, ScriptedRecogniser("secondary")) as one:
+        assert (await one.recognise(JOB)).text.startswith("secondary")
+        loaded.set()
+        await until(lambda: primary.health is Health.READY)
+        assert (await one.recognise(JOB)).text.startswith("primary")

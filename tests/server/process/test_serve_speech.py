@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 from websockets.asyncio.client import connect
 
+from gateway.engines.recognition.wrappers import FallbackRecogniser
 from gateway.engines.scripted import ScriptedEngine, ScriptedRecogniser
 from gateway.server.build import build
 from gateway.settings.catalogue import Settings
@@ -73,14 +74,20 @@ def test_a_gateway_recognises_speech_if_the_setting_says_so(
     assert chosen == (name and ScriptedRecogniser().name)
 
 
-def test_the_settings_choose_the_server_and_the_size_of_the_recogniser() -> None:
+def test_the_settings_choose_a_fallback_and_the_device_of_the_recogniser() -> None:
     settings = Settings(
         recogniser="openai",
         recogniser_url="http://127.0.0.1:1",
         recogniser_model="large",
         recogniser_workers=32,
+        recogniser_fallback="whisper",
+        recogniser_fallback_model="/models/tiny",
+        recogniser_device="cpu",
+        recogniser_compute_type="int8",
     )
     hub = build(settings, ScriptedEngine(), Counter()).state.hub
     assert hub.recognition is not None
     recogniser = hub.recognition.recogniser
-    assert (recogniser.name, recogniser.capacity) == ("openai:large", 32)
+    assert isinstance(recogniser, FallbackRecogniser)
+    assert (recogniser.primary.name, recogniser.primary.capacity) == ("openai:large", 32)
+    assert (recogniser.secondary.name, recogniser.secondary.capacity) == ("whisper:tiny", 1)
