@@ -3,7 +3,7 @@
 // Owns: the parts of the input bar, and under which name and in which language this page speaks.
 // Must not know: how captions are shown.
 
-import { Microphone } from "./microphone.js";
+import { MicrophoneButton } from "./microphone-button.js";
 import { SpeakerName, SpokenLanguage } from "./speaker.js";
 import { TextInput } from "./text-input.js";
 
@@ -43,7 +43,7 @@ export class Speaking {
     });
     this.name = new SpeakerName(settings.speaker, (name) => send({ type: "set", speaker: name }));
     this.#text = new TextInput({ say, cancel, language: this.language });
-    this.#microphone = new Microphone({ say, language, send, sendAudio, onListening: onMicrophone, onProblem });
+    this.#microphone = new MicrophoneButton({ say, language, send, sendAudio, onListening: onMicrophone, onProblem });
     this.#onPlayback = onPlayback;
   }
 

@@ -17,7 +17,7 @@ const WHERE = {
 };
 
 /** The microphone button. */
-export class Microphone {
+export class MicrophoneButton {
   #button = document.querySelector("#mic");
   #startButton = document.querySelector("#start-mic"); // the same on the start screen
   #status = document.querySelector("#mic-status");
