@@ -1,5 +1,5 @@
 // A long meeting on one page: memory, elements and work of the browser stay as they are after the first thousand lines.
-// LINES in the environment is the length; eight hours have 9,600 lines at 20 a minute.
+// MEETING_LINES in the environment is the length; eight hours have 9,600 lines at 20 a minute.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { MAX_UTTERANCES } from "../../clients/js/captions.js";
 import { openSimulated, useBrowser } from "./fixtures.js";
 
-const LINES = Number(process.env.LINES ?? 2 * MAX_UTTERANCES);
+const LINES = Number(process.env.MEETING_LINES ?? 2 * MAX_UTTERANCES);
 const AT_ONCE = 10; // lines that arrive together
 const FINALS = {
   de: "Wir treffen uns am Donnerstag um neun wieder, wenn alle die Zahlen gelesen haben.",
