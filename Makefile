@@ -13,7 +13,7 @@ MODEL  ?= gateway/model
 # Every start of Python would compile all modules again: 1.4 s of CPU for the server, not 0.6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-3.13 test-node test-browser meeting test-clients bench instructions train evaluate clean
+.PHONY: run test tooling lint types pure suite docs docs-pages dist sbom fuzz search mutation soak outages cuts fleet journey audit test-vllm test-oldest test-3.12 test-3.13 test-node test-browser meeting test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	@$(BIN)/gateway serve $(ARGS) || { status=$$?; \
@@ -147,19 +147,30 @@ OLDEST_TESTS := tests/client/test_api.py tests/engines/ctranslate2 tests/engines
   tests/protocol tests/server/access tests/server/uvicorn tests/storage/sqlite \
   tests/test_public_names.py
 
-# The same tests and those of Redis with Python 3.13 and the newest dependencies, in a root of
-# Debian 13. TESTS=tests runs all, which takes as long as `make test`.
-NEWEST := .venv-3.13
+# The same tests and those of Redis with the newest dependencies: with Python 3.13 in a root of
+# Debian 13, and with a Python 3.12 of this machine, which Debian does not have. TESTS=tests runs
+# all, which takes as long as `make test`.
 TESTS ?= $(OLDEST_TESTS) tests/server/fleet
-$(NEWEST)/.made: pyproject.toml tools/pyproject.toml tools/hatch_metadata.py requirements/speech.txt
-	scripts/debian-13.sh python3 -m venv $(NEWEST)
-	scripts/debian-13.sh $(NEWEST)/bin/python -m pip install -q -U 'pip>=25.1'
-	scripts/debian-13.sh $(NEWEST)/bin/python -m pip install -q -e . -e tools --group test
-	scripts/debian-13.sh $(NEWEST)/bin/python -m pip install -q --no-deps -r requirements/speech.txt
+PYENV_ROOT ?= $(HOME)/.pyenv
+test-3.13: IN := scripts/debian-13.sh
+test-3.13: NEW := python3
+test-3.12: IN :=
+# A python3.12 on PATH may be a shim of pyenv that does not start.
+test-3.12: NEW = $(shell for python in python3.12 $(PYENV_ROOT)/versions/3.12*/bin/python3.12; do \
+  "$$python" -c '' 2>/dev/null && echo "$$python" && break; done)
+
+.venv-3.%/.made: pyproject.toml tools/pyproject.toml tools/hatch_metadata.py requirements/speech.txt
+	@[ -n "$(NEW)" ] || { \
+	  echo 'No python3.12 on PATH or in $(PYENV_ROOT)/versions: install it or set PYENV_ROOT.' >&2; \
+	  exit 1; }
+	$(IN) $(NEW) -m venv $(@D)
+	$(IN) $(@D)/bin/python -m pip install -q -U 'pip>=25.1'
+	$(IN) $(@D)/bin/python -m pip install -q -e . -e tools --group test
+	$(IN) $(@D)/bin/python -m pip install -q --no-deps -r requirements/speech.txt
 	@touch $@
 
-test-3.13: $(NEWEST)/.made
-	scripts/debian-13.sh $(NEWEST)/bin/python -m pytest -n auto --dist loadfile -m '$(QUICK)' $(TESTS)
+test-3.12 test-3.13: test-3.%: .venv-3.%/.made
+	$(IN) .venv-3.$*/bin/python -m pytest -n auto --dist loadfile -m '$(QUICK)' $(TESTS)
 
 # Known vulnerabilities of the dependencies. If the service cannot be reached, the output says so.
 audit: $(TEST)
@@ -226,4 +237,4 @@ evaluate: $(RUN)
 	$(BIN)/python -m training.evaluate $(MODEL) $(DATA)
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-oldest .venv-clients .venv-3.13 build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-oldest .venv-clients .venv-3.12 .venv-3.13 build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
