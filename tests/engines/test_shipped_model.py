@@ -27,6 +27,7 @@ from gateway.engines.wrappers.route import EngineRoute
 from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.job import Job
+from gateway.settings import setting
 from gateway.settings.catalogue import Settings
 from tests.engines.openai_server import Script, Server
 from tests.engines.vllm_factory import SETTINGS, make_vllm, require
@@ -97,6 +98,10 @@ WRAPPERS: dict[str, Callable[[], Engine]] = {
 
 def test_every_engine_of_this_package_is_tested_with_the_shipped_model() -> None:
     assert {*ENGINES, *WITHOUT_A_MODEL, *BY_VLLM} == set(registry._MAKERS)
+
+
+def test_every_engine_of_this_package_can_be_chosen_by_the_setting() -> None:
+    assert set(setting.ENGINES) == set(registry._MAKERS)
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Permissions
@@ -136,13 +137,14 @@ def said(text: str, most: int) -> str:
 
     Raises `ClientFault` (``too_long`` beyond ``most`` characters, ``empty_text``).
     """
+    if len(text) <= most:
+        text = clean(text)  # which may make it longer
     if len(text) > most:
         raise ClientFault(
             ErrorCode.TOO_LONG,
             f"The text has {len(text)} characters; {most} are allowed.",
             "Say it in several utterances.",
         )
-    text = clean(text)
     if not text:
         raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
     return text
@@ -152,17 +154,35 @@ def cleaned(message: Request, most: int) -> Request:
     """Return a request with its personal text as `clean` returns it, and without empty terms.
 
     Raises `ClientFault`: ``too_long`` for more than ``most`` characters of a text that has to be
-    there, ``empty_text`` if nothing is left of it, ``lang_unsupported`` for a term's translation
-    into no language, and ``too_many_targets`` for more than `GLOSSARY_TAGS` of them.
+    there, ``empty_text`` if nothing is left of it, ``bad_frame`` for another text that is too long
+    in its normal form, ``lang_unsupported`` for a term's translation into no language, and
+    ``too_many_targets`` for more than `GLOSSARY_TAGS` of them.
     """
     clean_texts: dict[str, object] = {}
+    changed = False
     for name, empty in personal_fields(type(message)).items():
         value = getattr(message, name)
-        if isinstance(value, str):
-            clean_texts[name] = clean(value) if empty is None else said(value, most)
+        if isinstance(value, str) and empty is not None:
+            clean_texts[name] = said(value, most)
         elif value is not None:
-            clean_texts[name] = _glossary(value)
-    return replace(message, **clean_texts)
+            clean_texts[name] = clean(value) if isinstance(value, str) else _glossary(value)
+            changed = changed or clean_texts[name] != value
+    message = replace(message, **clean_texts)
+    if changed:
+        _check_bounds(message)
+    return message
+
+
+def _check_bounds(message: Request) -> None:
+    """Check the bounds of the fields once more. Raises `ClientFault` (``bad_frame``).
+
+    The normal form of some letters, U+0958 (क़) among them, has two characters. Another gateway
+    would refuse to read a message with it.
+    """
+    try:
+        msgspec.convert(msgspec.to_builtins(message), type(message))
+    except msgspec.ValidationError as exc:
+        raise ClientFault(ErrorCode.BAD_FRAME, f"{exc}, in Unicode's normal form NFC.") from None
 
 
 def _glossary(terms: Terms) -> dict[str, str | dict[str, str]]:

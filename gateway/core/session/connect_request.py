@@ -11,10 +11,11 @@ import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
 from gateway.auth.signed_tokens import Signer
+from gateway.core.base import validation
 from gateway.core.history.event_log import StreamPosition
 from gateway.errors import ClientFault
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import PRIVATE, View
+from gateway.protocol.messages import PRIVATE, Set, View
 
 RESUME = "resume"
 """Kind of a token that states a `ResumePoint`."""
@@ -68,7 +69,11 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     renew: Renew | None = None
 
     def check(self) -> None:
-        """Check the request against its permissions. Raises `ClientFault` (``forbidden``)."""
+        """Check the request and its permissions.
+
+        Raises `ClientFault`: ``forbidden``, or ``bad_frame`` for a name that is too long.
+        """
+        validation.cleaned(Set(speaker=self.speaker), 0)
         self.permissions.check_role(self.role)
         self.permissions.check_room(PRIVATE if self.room is None else self.room)
 

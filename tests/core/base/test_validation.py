@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.base import validation
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.messages import Set
+from gateway.protocol.messages import Say, Set
 from gateway.text import languages
 
 PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr"))
+
+
+LONGER = "\u0958"
+"""क़, of which NFC makes two characters."""
 
 
 def refused(work: Callable[..., object], *given: object) -> ErrorCode:
@@ -102,6 +107,27 @@ def test_settings_are_made_uniform_and_terms_of_which_nothing_is_left_are_gone()
         speaker="Ana", context="a court", glossary={"a": "b"}
     )
     assert validation.cleaned(Set(style="formal"), 100) == Set(style="formal")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("speaker", LONGER * 65),
+        ("style", LONGER * 17),
+        ("context", LONGER * 2_001),
+        ("glossary", {"a": LONGER * 101}),
+        ("glossary", {LONGER * 101: "a"}),
+        ("glossary", {"a": {"de": LONGER * 101}}),
+    ],
+)
+def test_text_that_its_normal_form_makes_too_long_is_refused(field: str, value: object) -> None:
+    message = msgspec.convert({"type": "set", field: value}, Set)
+    assert refused(validation.cleaned, message, 100) == ErrorCode.BAD_FRAME
+
+
+def test_a_text_that_its_normal_form_makes_too_long_is_refused_as_too_long() -> None:
+    assert refused(validation.cleaned, Say(text=LONGER * 51), 100) == ErrorCode.TOO_LONG
+    assert len(validation.cleaned(Say(text=LONGER * 50, speaker=LONGER * 64), 100).text) == 100
 
 
 def test_the_translations_of_a_term_have_uniform_tags_and_texts() -> None:
