@@ -71,12 +71,11 @@ async def application(*, keys: bool = False) -> AsyncIterator[GatewayApp]:
 
 
 def idle(app: GatewayApp) -> bool:
-    """Tell whether nothing is translated, decoded or recognised."""
+    """Tell whether nothing is translated, decoded, recognised or to be sent."""
     hub = app.state.hub
-    streams = hub.recognition.streams.values()
-    return (
-        not hub.scheduler.running and not hub.scheduler.queued and not any(s.busy for s in streams)
-    )
+    streams, sessions = hub.recognition.streams.values(), hub.sessions.values()
+    works = hub.scheduler.running or hub.scheduler.queued or any(s.busy for s in streams)
+    return not works and not any(len(session.outbox) for session in sessions)
 
 
 async def check(name: str, handle: Callable[[], Any], slow: list[str]) -> None:
