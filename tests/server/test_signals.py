@@ -49,6 +49,8 @@ def test_a_second_signal_at_any_step_of_handling_the_first_is_harmless() -> None
 
         hub: Any = SimpleNamespace(hurry=lambda: hurried.append(True))
         server = GatewayServer(config, hub, DRAIN_S)
+        # Python 3.12 traces opcodes only if a frame asks for them before `settrace`.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(trace)
         try:
             server.handle_exit(signal.SIGTERM, None)
