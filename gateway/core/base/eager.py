@@ -28,7 +28,8 @@ class _Remainder:
     """An awaitable that continues a coroutine, and first waits for the awaitable that the coroutine
     waits for.
 
-    It is an iterator and no coroutine: ``await`` needs no more, and any awaitable can be continued.
+    It is an iterator and no coroutine, since not every server implements ``send`` as a coroutine,
+    and ``await`` needs an iterator only.
     """
 
     __slots__ = ("_steps", "_waiting_for")

@@ -8,14 +8,16 @@ enough to keep the order of messages by itself.
 
 The reader always waits in ``receive``: a socket whose messages are not read cannot answer pings
 either, and would be closed. Frames are written in the turn of the event loop in which they are
-made, if the server has the gateway's `WebSocketProtocol` and its transport has room. Else a task
-sends them, and later frames wait in the outbox, where deltas are merged.
+made, if the transport has room: by the gateway's `WebSocketProtocol`, on another server by the part
+of ``send`` that runs without waiting. If it has no room, a task waits for it, and later frames wait
+in the outbox, where deltas are merged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ from msgspec.structs import replace
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
+from gateway.core.base.eager import run_eagerly
 from gateway.core.base.faults import error
 from gateway.core.session.session import Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
@@ -234,11 +237,32 @@ class Connection:
 
     def _set_direct_write(self) -> None:
         """Let the outbox write by itself while the socket has room and no older frame waits."""
-        self._session.outbox.post = None if self._writing else self._socket_write
+        write: Write | None = None
+        if self._writing is None:
+            write = self._send_now if self._writer is None else self._writer.write
+        self._session.outbox.post = write
 
-    def _start_writing(self) -> None:
-        """Write the waiting events in a task."""
-        self._writing = self._loop.create_task(self._write(), context=self._context)
+    def _send_now(self, wire: bytes) -> None:
+        """Send a frame at once, if the server has no `WebSocketProtocol`. Never raises."""
+        try:
+            rest = self._context.run(run_eagerly, self._send(_asgi_message(wire)))
+        except (Exception, asyncio.CancelledError) as fault:
+            # A cancellation comes from the future that ``send`` waited for. It must not reach the
+            # caller, which is an engine that reports text for all readers.
+            if not isinstance(fault, DISCONNECTED):
+                ids = self._ids
+                log.error(UNWRITABLE, self._session.id, exc_info=redacted(fault), extra=ids)
+            self._on_broken(fault)
+        else:
+            if rest is not None:
+                self._start_writing(rest)
+
+    def _start_writing(self, first: Awaitable[None] | None = None) -> None:
+        """Write the waiting events in a task.
+
+        :param first: the remainder of a frame that is partly sent
+        """
+        self._writing = self._loop.create_task(self._write(first), context=self._context)
         self._writing.add_done_callback(self._on_written)
         self._set_direct_write()  # to None: a new frame must not overtake those of the task
 
@@ -256,9 +280,11 @@ class Connection:
         elif outbox.closing is not None:
             self._end()
 
-    async def _write(self) -> None:
+    async def _write(self, first: Awaitable[None] | None) -> None:
         """Write the outbox, as fast as the socket accepts it, until it is empty."""
         outbox, send = self._session.outbox, self._send
+        if first is not None:
+            await first
         while len(outbox):
             wires = outbox.wires(BATCH)
             if (write := self._socket_write) is not None:

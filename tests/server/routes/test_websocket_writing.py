@@ -190,12 +190,13 @@ async def receiving() -> dict[str, Any]:
 async def test_context_variables_that_a_send_sets_do_not_reach_the_sender_of_the_event() -> None:
     hub = Hub(RoomHost(ScriptedEngine(), Limits()))
     session = hub.open(ConnectRequest())
+    room = asyncio.Event()
     seen: list[str] = []
 
     async def send(message: Any) -> None:
         seen.append(MARK.get())
         before = MARK.set("the send")
-        await asyncio.sleep(0)
+        await room.wait()
         MARK.reset(before)  # raises in another context
 
     MARK.set("the request")
@@ -203,10 +204,14 @@ async def test_context_variables_that_a_send_sets_do_not_reach_the_sender_of_the
         websocket.Connection(receiving, send, hub, session, None, None).serve()
     )
     MARK.set("the engine")
-    await until(lambda: len(seen) == 1)
+    room.set()
+    await until(lambda: session.outbox.post is not None)
+    room.clear()
     session.outbox.send(Tick(seq=1), hub.now())
-    await until(lambda: len(seen) == 2)
+    assert session.outbox.post is None
     assert MARK.get() == "the engine"
+    room.set()
+    await until(lambda: session.outbox.post is not None)
     assert set(seen) == {"the request"}
     session.outbox.close(CloseCode.DONE)
     await serving
@@ -219,18 +224,19 @@ async def test_a_cancelled_send_ends_its_own_socket_only(
         hub = Hub(RoomHost(ScriptedEngine(), Limits()))
         for waits in (False, True):
             session = hub.open(ConnectRequest())
-            sent: list[Any] = []
+            broken: list[bool] = []
 
-            async def send(message: Any, waits: bool = waits, sent: list[Any] = sent) -> None:
-                sent.append(message)
-                if len(sent) > 1:
+            async def send(message: Any, waits: bool = waits, broken: list[bool] = broken) -> None:
+                if broken:
                     await asyncio.sleep(0) if waits else None
                     raise asyncio.CancelledError
 
             serving = asyncio.create_task(
                 websocket.Connection(receiving, send, hub, session, None, None).serve()
             )
-            await until(lambda: bool(sent))  # noqa: B023  # awaited in this turn
+            outbox = session.outbox
+            await until(lambda: outbox.post is not None)  # noqa: B023  # awaited in this turn
+            broken.append(True)
             session.outbox.send(Tick(seq=1), hub.now())
             await serving
             assert session.id not in hub.sessions or session.outbox.post is None
@@ -265,6 +271,8 @@ async def test_a_send_that_fails_in_an_unknown_way_is_logged_and_closes_the_sock
             websocket, "_asgi_message", lambda frame: {"type": "no such thing", 0: 1 / 0}
         )
         session.outbox.send(Tick(seq=1), live.hub.now())
+        assert session.outbox.post is None
+        monkeypatch.undo()
         await until(lambda: not live.hub.sessions)
     assert "cannot be written to" in caplog.text
     assert "ZeroDivisionError" in caplog.text
