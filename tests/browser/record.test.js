@@ -99,6 +99,7 @@ test("a line of the search that the page does not show yet is loaded, and leads 
   await page.getByText(/\d+ lines found/).waitFor();
   await page.locator("#found button").last().click();
   await page.waitForFunction(() => document.activeElement.textContent.endsWith("line 7"));
+  await page.getByRole("button", { name: "Newest captions" }).waitFor(); // the page knows that it is not at the end
   await type(speaker, "and now");
   await page.getByRole("button", { name: "Newest captions (1 new)" }).click();
   await hasCaption(page, "de", "[de] and now");
