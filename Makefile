@@ -87,9 +87,9 @@ test-node: $(TEST)
 	$(BIN)/pytest -m node
 
 # The demo page in Chromium and Firefox. Pictures of its screens are left in build/browser.
-# Two files run at once, as each often waits for its page.
+# One file at a time, because other tests run beside them in CI and pages are slow when CPUs are full.
 test-browser: $(TEST)
-	$(BIN)/pytest -n 2 --dist worksteal -m browser
+	$(BIN)/pytest -m browser
 
 # A meeting of six people in six browsers, with the included model, a gateway that is stopped once and
 # killed once, and somebody who comes late: 15 minutes, or MINUTES=5.
