@@ -60,17 +60,18 @@ TWO_EACH := $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 # The tests of the pure folders (scripts/pure.py), with complete branch coverage, in seconds.
 # Properties do not count towards the coverage: hypothesis draws constants from the modules that are
 # loaded, so its examples depend on the order of the tests.
+# Make does not print the commands with the lists of files, which are pages long.
 pure: $(TEST)
-	$(PYTEST) -n auto -m 'not hypothesis' --cov --cov-report= $(PURE_TESTS)
-	$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
-	$(PYTEST) -n auto -m hypothesis $(PURE_TESTS)
+	@$(PYTEST) -n auto -m 'not hypothesis' --cov --cov-report= $(PURE_TESTS)
+	@$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
+	@$(PYTEST) -n auto -m hypothesis $(PURE_TESTS)
 
 # Marks of the tests that need no GPU, Node.js or vLLM.
 QUICK := not vllm and not node and not browser and not clients and not external
 
 # All other tests of this kind. The tests of `pure` are not run twice.
 suite: $(TEST)
-	$(PYTEST) -n $(TWO_EACH) -m '$(QUICK)' \
+	@$(PYTEST) -n $(TWO_EACH) -m '$(QUICK)' \
 	  $(addprefix --ignore=,$(PURE_TESTS))
 
 # New examples for all property tests, ten times as many as in `make test`.
@@ -111,7 +112,7 @@ test-clients: $(CLIENTS)/.made
 # Tests with a real vLLM on the CPU, in an environment of their own, since vLLM brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
-	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tools/tune tests/training/test_export.py
+	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tools/tune tests/training
 
 # The sdists and wheels of the gateway, its client and its tools, and the archive of the client in
 # JavaScript, in dist/, installed and tried. URL is the address of the repository, to which the links

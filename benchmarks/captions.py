@@ -48,7 +48,7 @@ from gateway.engines.ctranslate2 import engine as embedded
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import build
 from gateway.settings.catalogue import Settings
-from gateway.text import units
+from gateway.text import word_units
 
 
 def varied(flow: StreamingOptions, name: str, text: str) -> StreamingOptions:
@@ -117,7 +117,7 @@ def figures(
     for lang in to:
         made_alone = iter(parts.texts[lang])
         pieces = [list(itertools.islice(made_alone, len(stage.texts))) for stage in stages]
-        gap = " " if units.spaced(lang) else ""
+        gap = " " if word_units.spaced(lang) else ""
         alike += [
             100.0 * (made == text)
             for stage, piece in zip(stages, pieces, strict=True)

@@ -30,7 +30,7 @@ from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.registry import EMBEDDED
 from gateway.errors import GatewayError
 from gateway.job import Chunk, Job
-from gateway.text import units
+from gateway.text import word_units
 
 KEPT = StabilityRules()
 STEP = 3
@@ -51,7 +51,12 @@ class Output:
         return False
 
     def end(
-        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+        self,
+        rest: str = "",
+        fault: GatewayError | None = None,
+        *,
+        unsure: bool = False,
+        p: float = 1.0,
     ) -> None:
         assert fault is None, fault
         self.text += rest
@@ -103,8 +108,8 @@ def main() -> None:
         ratios.learn(lines[0].lang, target, said(text, STEP), output.text)
     jobs, ended = [], []
     for text, output in zip(texts, earlier, strict=True):
-        words = units.split(output.text, units.spaced(target))
-        hold = KEPT.hold * (1 if units.spaced(target) else KEPT.dense)
+        words = word_units.split(output.text, word_units.spaced(target))
+        hold = KEPT.hold * (1 if word_units.spaced(target) else KEPT.dense)
         prefix = "".join(words[: max(0, len(words) - hold)])
         jobs.append(job(text, prefix, output.text[len(prefix) :]))
         before, now = (

@@ -5,9 +5,12 @@ Owns: the choice of a port before its server starts. Must not know: servers.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import socket
+from collections.abc import Iterator
+from functools import cache
 
 FIRST = 16_000
 """Lowest port. Sockets that ask for any port, and those of clients, get one above 32767 from the
@@ -17,8 +20,25 @@ EACH = 100
 BLOCKS = 160
 """Processes with ports of their own: tests run in several processes at the same time."""
 
-_begin = FIRST + os.getpid() % BLOCKS * EACH
-_ports = itertools.cycle(range(_begin, _begin + EACH))
+
+@cache
+def _ports() -> Iterator[int]:
+    """Return the ports of this process again and again.
+
+    Its first port is bound until it ends, so that no other process takes the block: those of two
+    test runs at the same time could have process ids that differ by a multiple of `BLOCKS`.
+    """
+    for number in range(os.getpid(), os.getpid() + BLOCKS):
+        first = FIRST + number % BLOCKS * EACH
+        claim = socket.socket()
+        try:
+            claim.bind(("127.0.0.1", first))
+        except OSError:
+            claim.close()
+            continue
+        atexit.register(claim.close)
+        return itertools.cycle(range(first + 1, first + EACH))
+    raise OSError(f"All {BLOCKS} blocks of ports from {FIRST} on are taken by other processes.")
 
 
 def free_port() -> int:
@@ -27,7 +47,7 @@ def free_port() -> int:
     It stays free until its server starts, also while the server restarts.
     """
     while True:
-        port = next(_ports)
+        port = next(_ports())
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -12,7 +12,7 @@ from typing import Self
 
 from benchmarks.ports import free_port
 
-START_S = 10.0
+START_S = 40.0
 """Seconds that a server may take to answer."""
 
 

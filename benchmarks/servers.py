@@ -125,10 +125,10 @@ def frames() -> Frames:
     """Return the frames that the gateway sends for one stream of the stepper."""
     return Frames(
         welcome=framing.text(b'{"type":"welcome"}'),
-        before=[framing.frame(_text(one)) for one in (Ack(id=_ID, rev=1, ord=1), _source())],
-        deltas=[framing.frame(_text(delta)) for delta in _deltas()],
+        before=[_frame(one) for one in (Ack(id=_ID, rev=1, ord=1), _source())],
+        deltas=[_frame(delta) for delta in _deltas()],
         stamp=_STAMP.encode(),
-        after=framing.frame(_text(_final())),
+        after=_frame(_final()),
     )
 
 
@@ -185,6 +185,10 @@ def _final() -> Final:
     text = _STAMP + "".join(PIECES)
     ms = Timing(queue=0, first=20, total=1000)
     return Final(seq=2, id=_ID, rev=1, ord=1, lang="de", text=text, by="mt", ms=ms)
+
+
+def _frame(message: ServerMessage) -> bytes:
+    return framing.text(msgspec.json.encode(message))
 
 
 def _text(message: ServerMessage) -> str:

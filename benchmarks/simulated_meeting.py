@@ -27,8 +27,8 @@ from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog
 from gateway.core.members.member import Member
-from gateway.core.room.room import Room
-from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob
+from gateway.core.room.room import Room, RoomOptions
+from gateway.core.scheduling.scheduler import Scheduler
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
 from gateway.errors import EngineFault, ErrorCode
@@ -36,7 +36,7 @@ from gateway.job import Chunk, Job, Priority
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import Say, ServerMessage, View, Want
-from gateway.text import units
+from gateway.text import word_units
 
 VIEWS: tuple[View, ...] = ("live", "stable")
 LEARNT = 10
@@ -137,15 +137,15 @@ class Stage:
         self._lines: dict[str, CaptionSink | None] = {}
         self.scheduler = Scheduler(capacity=len(to), depth=limits.queue)
         self._clock = clock
-        self.room = Room(
-            f"room {said.id}",  # an engine with two steps knows its utterances by their rooms
-            log=EventLog("epoch", limits),
+        options = RoomOptions(
             scheduler=self.scheduler,
             model=profile,
             limits=limits,
-            options=flow,
+            streaming=flow,
             set_timer=lambda when: clock.at(when, lambda: self.room.on_timer(clock.now)),
         )
+        name = f"room {said.id}"  # an engine with two steps knows its utterances by their rooms
+        self.room = Room(name, EventLog("epoch", limits), options)
         self._speaker = Member("speaker", Role.SPEAK, Outbox(Codec.JSON, limits))
         self.room.join(self._speaker, 0.0)
         self._readers: dict[tuple[str, View], tuple[Member, ScreenRecorder]] = {}
@@ -174,13 +174,12 @@ class Stage:
         """Carry out the dispatcher's decisions, and return the jobs that begin."""
         while actions := self.scheduler.actions():
             for action in actions:
-                match action:
-                    case StartJob(job):
-                        self._lines[job.id] = self.room.captioner.started(job.id, self._clock.now)
-                        yield job
-                    case StopJob(job_id):
-                        self.stopped.add(job_id)
-                        self.scheduler.done(job_id)
+                if isinstance(action, Job):
+                    self._lines[action.id] = self.room.captioner.started(action.id, self._clock.now)
+                    yield action
+                else:
+                    self.stopped.add(action)
+                    self.scheduler.done(action)
 
     def schedule(self, job: Job, output: Output, costs: Costs) -> None:
         """Schedule the engine's output."""
@@ -228,7 +227,7 @@ class Stage:
         watch = self._readers[lang, view][1]
         parts = [watch.history(part, lang) for part in watch.parts(ID) or (ID,)]
         return ReaderRecord(
-            said=self._said, shown=joined(parts, spaced=units.spaced(lang)), parts=tuple(parts)
+            said=self._said, shown=joined(parts, spaced=word_units.spaced(lang)), parts=tuple(parts)
         )
 
 

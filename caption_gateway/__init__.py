@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from gateway.errors import EngineFault, GatewayError
     from gateway.server.app import GatewayApp
-    from gateway.server.embed import gateway_app
+    from gateway.server.build import gateway_app
     from gateway.settings.catalogue import Settings, SettingsError
     from gateway.settings.loading import LoadedSettings
     from gateway.settings.loading import load as load_settings
@@ -71,7 +71,7 @@ _PLACES = {
     "Settings": "gateway.settings.catalogue",
     "SettingsError": "gateway.settings.catalogue",
     "__version__": "gateway",
-    "gateway_app": "gateway.server.embed",
+    "gateway_app": "gateway.server.build",
     "load_settings": "gateway.settings.loading:load",
 }
 """Places of the public names, as ``module`` or ``module:name``. Other names are in

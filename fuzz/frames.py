@@ -49,7 +49,10 @@ FIELDS: dict[str, tuple[Any, ...]] = {
     "ref": ("r", "", "x" * 129, 1, None),
     "t0": (0, 1.5, -1, 1e308, "0", None),
 }
-NAMES = tuple(FIELDS)
+"""Values for fields that react to more than the type."""
+OTHER: tuple[Any, ...] = ("word", "", "x" * 4001, 1, 2.5, -1, ["a"], None)
+"""Values for every other field."""
+NAMES = tuple(sorted({name for kind in REQUESTS for name in kind.__struct_encode_fields__}))
 
 
 def message(tape: Tape) -> dict[str, Any]:
@@ -57,8 +60,8 @@ def message(tape: Tape) -> dict[str, Any]:
     fields: dict[str, Any] = {"type": tape.pick(TYPES)}
     for _ in range(tape.byte() % 6):
         name = tape.pick(NAMES)
-        values = (*FIELDS[name], tape.text() if tape.byte() % 8 == 7 else FIELDS[name][0])
-        fields[name] = tape.pick(values)
+        values = FIELDS.get(name, OTHER)
+        fields[name] = tape.pick((*values, tape.text() if tape.byte() % 8 == 7 else values[0]))
     return fields
 
 

@@ -34,57 +34,51 @@ class ErrorCode(enum.StrEnum):
         self.retry = retry
         return self
 
-    BAD_FRAME = "bad_frame", "the frame could not be read; `msg` says what and where", False
-    UNKNOWN_TYPE = "unknown_type", "no message of this `type`; `hint` lists those that exist", False
-    EMPTY_TEXT = "empty_text", "`text` contains nothing to translate", False
+    BAD_FRAME = "bad_frame", "the frame could not be read; `msg` says what and where"
+    UNKNOWN_TYPE = "unknown_type", "no message of this `type`; `hint` lists those that exist"
+    EMPTY_TEXT = "empty_text", "`text` contains nothing to translate"
     TOO_LONG = (
         "too_long",
         "`text` is longer than `limits.text` characters, or in `failed`: it has a word that is too "
         "long for the model (81 letters and digits with the included one)",
-        False,
     )
     LANG_UNSUPPORTED = (
         "lang_unsupported",
         "not a language of this engine, or the language could not be detected with confidence; "
         "`hint` says what to send",
-        False,
     )
     LANG_MISMATCH = (
         "lang_mismatch",
         "the text is not in the language that was stated for it; `msg` names the one it looks like",
-        False,
     )
     PAIR_UNSUPPORTED = (
         "pair_unsupported",
         "the gateway has both languages, but does not translate in this direction, not even in two "
         "steps; over HTTP `hint` lists what is possible",
-        False,
     )
-    TOO_MANY_TARGETS = "too_many_targets", "more languages than `limits.targets`", False
-    STALE = "stale", "this `rev` is older than one already sent, or the utterance has ended", False
+    TOO_MANY_TARGETS = "too_many_targets", "more languages than `limits.targets`"
+    STALE = "stale", "this `rev` is older than one already sent, or the utterance has ended"
     BUSY = "busy", "too many utterances in flight; try again after `retry_ms`", True
     RATE = "rate", "more frames a second than `limits.rate`", True
-    AUDIO_UNAVAILABLE = "audio_unavailable", "this gateway does not recognise speech", False
+    AUDIO_UNAVAILABLE = "audio_unavailable", "this gateway does not recognise speech"
     AUDIO_UNSUPPORTED = (
         "audio_unsupported",
         "not a codec or not a sample rate that this gateway reads; `hint` lists those it does",
-        False,
     )
     AUDIO_BROKEN = (
         "audio_broken",
         "the frame is no audio in the codec that `audio` named; it was dropped",
-        False,
     )
-    AUDIO_OFF = "audio_off", "a frame of audio came without an accepted `audio` before it", False
+    AUDIO_OFF = "audio_off", "a frame of audio came without an accepted `audio` before it"
     AUDIO_TOO_FAST = (
         "audio_too_fast",
         "more audio than `audio.rate`, `audio.burst` or `audio.window` of `welcome`; it was "
         "dropped until `retry_ms` has passed",
         True,
     )
-    FORBIDDEN = "forbidden", "this socket's role does not allow it", False
-    UNAUTHENTICATED = "unauthenticated", "no valid key or ticket was presented", False
-    NOT_FOUND = "not_found", "no such utterance or room", False
+    FORBIDDEN = "forbidden", "this socket's role does not allow it"
+    UNAUTHENTICATED = "unauthenticated", "no valid key or ticket was presented"
+    NOT_FOUND = "not_found", "no such utterance or room"
     REJECTED = "rejected", "the model's output was not a translation, in two attempts", True
     ENGINE_UNAVAILABLE = "engine_unavailable", "the engine is starting, restarting or gone", True
     TIMEOUT = "timeout", "the translation took longer than the limit", True
@@ -129,12 +123,7 @@ class CloseCode(enum.IntEnum):
 
 
 class GatewayError(Exception):
-    """Base of all errors with a code of this catalogue.
-
-    :param code: sent to the client
-    :param message: a sentence for a person
-    :param hint: a sentence that says what to do instead
-    """
+    """Base of all errors with a code of this catalogue. Message and hint are for people."""
 
     def __init__(self, code: ErrorCode, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -154,6 +143,11 @@ class ClientFault(GatewayError):
     ) -> None:
         super().__init__(code, message, hint)
         self.retry_ms = 1000 if retry_ms is None and code is ErrorCode.BUSY else retry_ms
+
+
+def bad_frame(message: str, hint: str | None = None) -> ClientFault:
+    """Return the fault of a request that cannot be read, or asks for something that is not made."""
+    return ClientFault(ErrorCode.BAD_FRAME, message, hint)
 
 
 class EngineFault(GatewayError):
@@ -207,10 +201,7 @@ class JobFault(EngineFault):
 
 
 class Rejected(JobFault):
-    """A guard found that the output is not a translation.
-
-    :param guard: name of the guard, as counted in ``gateway_guard_total``
-    """
+    """A guard found that the output is not a translation."""
 
     def __init__(self, guard: str, message: str) -> None:
         super().__init__(message, ErrorCode.REJECTED)

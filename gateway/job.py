@@ -95,6 +95,9 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Number of tokens of `Job.draft` that the engine has checked."""
     accepted: int = 0
     """Number of those that became output."""
+    p: float = 1.0
+    """Probability that the output is right, by the model's own judgement: the product of all its
+    chunks. 1 if the engine does not know it."""
 
 
 def merged(first: Chunk, second: Chunk) -> Chunk:
@@ -109,6 +112,7 @@ def merged(first: Chunk, second: Chunk) -> Chunk:
         before.ids + second.ids,
         first.drafted + second.drafted,
         first.accepted + second.accepted,
+        before.p * second.p,
     )
 
 

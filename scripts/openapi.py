@@ -7,47 +7,35 @@ is answered. ``tests/scripts/test_openapi.py`` compares the document with the ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
-from http import HTTPStatus
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
 from gateway import __version__
 from gateway.core.transcripts.formats import Format
-from gateway.errors import ErrorCode
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
-from gateway.protocol.messages import PRIVATE, View
-from gateway.server.access.guarded_route import ROOM, Right
+from gateway.protocol.messages import View
 from gateway.server.app import HTTP_ROUTES, UNCHECKED
 from gateway.server.openai_api.audio import AudioFileRequest
 from gateway.server.openai_api.chat import ChatRequest
-from gateway.server.routes.api import LATE_BODY, STATUS, TranslateRequest
-from gateway.server.routes.body import MULTIPART, URLENCODED
+from gateway.server.routes.api import TranslateRequest
+from gateway.server.routes.body import MULTIPART
 from gateway.server.routes.deepl import FORMALITIES, DeepLRequest
 from gateway.server.routes.description import OPENAPI_PATH
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
+from scripts.openapi_parts import (
+    EVENTS,
+    EXAMPLES,
+    TEXT,
+    TEXTS,
+    as_json,
+    list_of,
+    object_of,
+    operation,
+)
 from scripts.schema_examples import Json
 
-TEXT: Json = {"type": "string"}
-TEXTS: Json = {"type": ["string", "array"], "items": TEXT}
-"""A text, or several if the request has several."""
-EVENTS: Json = {}
-"""Schema of an event stream. OpenAPI 3.1 cannot describe one, so that the summary does."""
-EXAMPLES: dict[type[msgspec.Struct], Json] = {
-    TranslateRequest: {"text": "Good morning.", "source_lang": "en", "target_lang": "de"},
-    TranslateQuery: {"q": ["Good morning."], "source": "en", "target": "de"},
-    DetectRequest: {"q": "Guten Morgen"},
-    TicketRequest: {"room": "demo"},
-    ChatRequest: {
-        "model": "translate-de",
-        "messages": [{"role": "user", "content": "Good morning."}],
-    },
-    DeepLRequest: {"text": ["Good morning."], "target_lang": "DE"},
-    AudioFileRequest: {"file": "(bytes of a file)", "response_format": "srt"},
-}
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 ACCEPTED: dict[str, dict[str, Json]] = {
     "TranslateQuery": {"format": {"enum": ["text"], "default": "text"}},
@@ -81,13 +69,13 @@ def openapi() -> Json:
     _, schemas = msgspec.json.schema_components(
         EXAMPLES, ref_template="#/components/schemas/{name}"
     )
-    schemas["Fault"] = _object(
+    schemas["Fault"] = object_of(
         "A refusal or failure.", error=TEXT, code=TEXT, hint={"type": "string"}
     )
     schemas["Fault"]["properties"]["hint"] = {"type": ["string", "null"]}
-    schemas["DeepLFault"] = _object("A refusal or failure, as of DeepL's API.", message=TEXT)
-    about = _object("An error.", message=TEXT, type=TEXT, param={"type": "null"}, code=TEXT)
-    schemas["OpenAIFault"] = _object("A refusal or failure, as of OpenAI's API.", error=about)
+    schemas["DeepLFault"] = object_of("A refusal or failure, as of DeepL's API.", message=TEXT)
+    about = object_of("An error.", message=TEXT, type=TEXT, param={"type": "null"}, code=TEXT)
+    schemas["OpenAIFault"] = object_of("A refusal or failure, as of OpenAI's API.", error=about)
     for name, fields in ACCEPTED.items():
         schemas[name]["properties"] |= fields
     return {
@@ -123,17 +111,17 @@ def openapi() -> Json:
 def _paths() -> Json:
     room = {"name": "room", "in": "path", "required": True, "schema": NAME, "example": "demo"}
     format = {"type": "string", "enum": [str(one) for one in Format]}
-    detection = _object("A guess.", confidence={"type": "number"}, language=TEXT)
+    detection = object_of("A guess.", confidence={"type": "number"}, language=TEXT)
     return {
         SOCKET_PATH: {
-            "get": _operation(
+            "get": operation(
                 "socket",
                 "Path of the WebSocket. A request that is not a WebSocket handshake gets 426.",
-                {426: _json({"$ref": "#/components/schemas/Fault"})},
+                {426: as_json({"$ref": "#/components/schemas/Fault"})},
             )
         },
         "/v1/translate": {
-            "post": _operation(
+            "post": operation(
                 "translate",
                 "Translate one text into one language; `stream` answers in server-sent events.",
                 {200: {"application/json": _translation(), "text/event-stream": EVENTS}},
@@ -142,10 +130,10 @@ def _paths() -> Json:
             )
         },
         "/translate": {
-            "post": _operation(
+            "post": operation(
                 "libreTranslate",
                 "Translate one text or a list of texts, as in LibreTranslate's API.",
-                {200: _json(_object("The texts.", translatedText=TEXTS))},
+                {200: as_json(object_of("The texts.", translatedText=TEXTS))},
                 body=TranslateQuery,
                 faults=(400, 408, 413, 429, 500, 502, 503, 504),
             )
@@ -153,40 +141,42 @@ def _paths() -> Json:
         **_openai(),
         **_deepl(),
         "/detect": {
-            "post": _operation(
+            "post": operation(
                 "detect",
                 "Detect the language of a text, as in LibreTranslate's API. The list is empty if"
                 " no language is likely.",
-                {200: _json(_list(detection))},
+                {200: as_json(list_of(detection))},
                 body=DetectRequest,
                 faults=(400, 408, 413),
             )
         },
         "/v1/languages": {
-            "get": _operation(
+            "get": operation(
                 "languages",
                 "List the languages and what each can be translated into.",
-                {200: _json(_languages())},
+                {200: as_json(_languages())},
             )
         },
         "/languages": {
-            "get": _operation(
+            "get": operation(
                 "libreLanguages",
                 "List the languages as in LibreTranslate's API.",
                 {
-                    200: _json(
-                        _list(_object("A language.", code=TEXT, name=TEXT, targets=_list(TEXT)))
+                    200: as_json(
+                        list_of(
+                            object_of("A language.", code=TEXT, name=TEXT, targets=list_of(TEXT))
+                        )
                     )
                 },
             )
         },
         "/frontend/settings": {
-            "get": _operation(
+            "get": operation(
                 "libreSettings",
                 "Tell a page what the API can do, as in LibreTranslate's API.",
                 {
-                    200: _json(
-                        _object(
+                    200: as_json(
+                        object_of(
                             "What the API can do.",
                             charLimit={"type": "integer"},
                             keyRequired={"type": "boolean"},
@@ -200,7 +190,7 @@ def _paths() -> Json:
                 room,
                 {"name": "format", "in": "path", "required": True, "schema": format},
             ],
-            "get": _operation(
+            "get": operation(
                 "transcript",
                 "Return the transcript of a room.",
                 {
@@ -208,7 +198,7 @@ def _paths() -> Json:
                         "text/vtt": TEXT,
                         "application/x-subrip": TEXT,
                         "text/plain": TEXT,
-                        **_json({"type": "object"}),
+                        **as_json({"type": "object"}),
                     }
                 },
                 query={
@@ -220,7 +210,7 @@ def _paths() -> Json:
         },
         "/v1/rooms/{room}/events": {
             "parameters": [room],
-            "get": _operation(
+            "get": operation(
                 "events",
                 "Stream the events of a room as server-sent events.",
                 {200: {"text/event-stream": EVENTS}},
@@ -234,7 +224,7 @@ def _paths() -> Json:
         },
         "/v1/rooms/{room}/qr.svg": {
             "parameters": [room],
-            "get": _operation(
+            "get": operation(
                 "qr",
                 "Return the QR code of the room's join page.",
                 {200: {"image/svg+xml": TEXT}},
@@ -243,7 +233,7 @@ def _paths() -> Json:
         },
         "/v1/rooms/{room}": {
             "parameters": [room],
-            "delete": _operation(
+            "delete": operation(
                 "forget",
                 "End a room and delete everything that is stored of it.",
                 {204: None},
@@ -251,40 +241,40 @@ def _paths() -> Json:
             ),
         },
         "/v1/tickets": {
-            "post": _operation(
+            "post": operation(
                 "ticket",
                 "Create a ticket, which a browser presents once instead of a key.",
-                {200: _json(_object("A ticket.", ticket=TEXT, expires_s={"type": "number"}))},
+                {200: as_json(object_of("A ticket.", ticket=TEXT, expires_s={"type": "number"}))},
                 body=TicketRequest,
                 faults=(400, 408, 413),
             )
         },
         OPENAPI_PATH: {
-            "get": _operation("openapi", "Return this document.", {200: _json({"type": "object"})})
+            "get": operation("openapi", "Return this document.", {200: as_json({"type": "object"})})
         },
         "/healthz": {
-            "get": _operation(
+            "get": operation(
                 "healthz",
                 "Tell that the process is alive.",
-                {200: _json(_object("The process.", status=TEXT, version=TEXT))},
+                {200: as_json(object_of("The process.", status=TEXT, version=TEXT))},
             )
         },
         "/readyz": {
-            "get": _operation(
+            "get": operation(
                 "readyz",
                 "Tell whether a new utterance would be translated: 200, else 503.",
-                {200: _json(_readiness()), 503: _json(_readiness())},
+                {200: as_json(_readiness()), 503: as_json(_readiness())},
             )
         },
         "/readyz/rooms": {
-            "get": _operation(
+            "get": operation(
                 "readyzRooms",
                 "Tell whether a new utterance would be translated in any room: 200, else 503.",
-                {200: _json(_readiness()), 503: _json(_readiness())},
+                {200: as_json(_readiness()), 503: as_json(_readiness())},
             )
         },
         "/metrics": {
-            "get": _operation(
+            "get": operation(
                 "metrics",
                 "Return the metrics in the text format of Prometheus.",
                 {200: {"text/plain": TEXT}},
@@ -295,13 +285,13 @@ def _paths() -> Json:
 
 def _openai() -> Json:
     """Return the paths of OpenAI's text APIs."""
-    model = _object("A model.", id=TEXT, object=TEXT, created={"type": "integer"}, owned_by=TEXT)
+    model = object_of("A model.", id=TEXT, object=TEXT, created={"type": "integer"}, owned_by=TEXT)
     name = {"name": "model", "in": "path", "required": True, "schema": TEXT}
     faults = (400, 408, 413, 429, 500, 502, 503, 504)
 
     def translating(name: str, summary: str, body: type[msgspec.Struct]) -> Json:
         answer = {"application/json": {"type": "object"}, "text/event-stream": EVENTS}
-        operation = _operation(
+        made = operation(
             name,
             summary,
             {200: answer},
@@ -310,12 +300,12 @@ def _openai() -> Json:
             faults=faults,
             fault="OpenAIFault",
         )
-        return {"post": operation}
+        return {"post": made}
 
     def listening(name: str, summary: str) -> Json:
-        answer = {**_json({"type": "object"}), "text/plain": TEXT}
+        answer = {**as_json({"type": "object"}), "text/plain": TEXT}
         answer |= {"application/x-subrip": TEXT, "text/vtt": TEXT}
-        operation = _operation(
+        made = operation(
             name,
             summary,
             {200: answer},
@@ -324,7 +314,7 @@ def _openai() -> Json:
             faults=faults,
             fault="OpenAIFault",
         )
-        return {"post": operation}
+        return {"post": made}
 
     return {
         "/v1/audio/transcriptions": listening(
@@ -334,19 +324,19 @@ def _openai() -> Json:
             "audioTranslation", "Write down the speech in a file in another language."
         ),
         "/v1/models": {
-            "get": _operation(
+            "get": operation(
                 "models",
                 "List a model for each language that can be translated into, as OpenAI's API does.",
-                {200: _json(_object("The models.", object=TEXT, data=_list(model)))},
+                {200: as_json(object_of("The models.", object=TEXT, data=list_of(model)))},
                 fault="OpenAIFault",
             )
         },
         "/v1/models/{model}": {
             "parameters": [name],
-            "get": _operation(
+            "get": operation(
                 "model",
                 "Describe one model, as OpenAI's API does.",
-                {200: _json(model)},
+                {200: as_json(model)},
                 faults=(400, 404),
                 fault="OpenAIFault",
             ),
@@ -361,33 +351,33 @@ def _openai() -> Json:
 
 def _deepl() -> Json:
     """Return the paths of DeepL's API."""
-    translations = _list(_object("A text.", detected_source_language=TEXT, text=TEXT))
+    translations = list_of(object_of("A text.", detected_source_language=TEXT, text=TEXT))
     return {
         "/v2/translate": {
-            "post": _operation(
+            "post": operation(
                 "deeplTranslate",
                 "Translate texts, as DeepL's API does.",
-                {200: _json(_object("The texts.", translations=translations))},
+                {200: as_json(object_of("The texts.", translations=translations))},
                 body=DeepLRequest,
                 faults=(400, 408, 413, 429, 500, 502, 503, 504),
                 fault="DeepLFault",
             )
         },
         "/v2/languages": {
-            "get": _operation(
+            "get": operation(
                 "deeplLanguages",
                 "List sources or targets, as DeepL's API does.",
-                {200: _json(_list(_object("A language.", language=TEXT, name=TEXT)))},
+                {200: as_json(list_of(object_of("A language.", language=TEXT, name=TEXT)))},
                 query={"type": {"type": "string", "enum": ["source", "target"]}},
                 faults=(400, 408, 413),
                 fault="DeepLFault",
             )
         },
         "/v2/usage": {
-            "get": _operation(
+            "get": operation(
                 "deeplUsage",
                 "Answer with an empty object: nothing is counted.",
-                {200: _json({"type": "object"})},
+                {200: as_json({"type": "object"})},
                 fault="DeepLFault",
             )
         },
@@ -395,139 +385,39 @@ def _deepl() -> Json:
 
 
 def _translation() -> Json:
-    return _object(
+    translation = object_of(
         "The translation.",
         translation=TEXT,
         source_lang=TEXT,
         target_lang=TEXT,
         ms={"type": "integer", "minimum": 0},
-        flags=_list(TEXT),
+        flags=list_of(TEXT),
     )
+    # Not every model judges itself, so it is not required.
+    translation["properties"]["p"] = {"type": "number", "minimum": 0, "maximum": 1}
+    return translation
 
 
 def _languages() -> Json:
-    language = _object(
+    language = object_of(
         "A language, what it can be translated into, and which of that takes two steps.",
         tag=TEXT,
         name=TEXT,
         endonym=TEXT,
-        targets=_list(TEXT),
-        pivoted=_list(TEXT),
+        targets=list_of(TEXT),
+        pivoted=list_of(TEXT),
     )
-    return _object(
+    return object_of(
         "The languages of the gateway, and the one between two steps.",
         model=TEXT,
         pivot={"type": ["string", "null"]},
         glossary={"type": "boolean"},
-        languages=_list(language),
+        languages=list_of(language),
     )
 
 
 def _readiness() -> Json:
-    answer = _object("State of the engine.", status=TEXT, engine=TEXT)
+    answer = object_of("State of the engine.", status=TEXT, engine=TEXT)
     # With several engines only, so it is not required.
     answer["properties"]["engines"] = {"type": "object", "additionalProperties": TEXT}
     return answer
-
-
-def _operation(
-    name: str, summary: str, answers: dict[int, Json | None], **options: Any
-) -> Callable[[Right, bool], Json]:
-    """Return a function that describes an operation which needs a right, see `_described`."""
-    return partial(_described, name, summary, answers, **options)
-
-
-def _key(right: Right) -> str:
-    """Return a sentence about the key that a request needs, or an empty string."""
-    if right.role is None:
-        return ""
-    where = {None: "", ROOM: " in the room", PRIVATE: " in private rooms"}[right.room]
-    return f"If the gateway has keys, one with the role `{right.role.value}`{where} is needed."
-
-
-def _described(
-    name: str,
-    summary: str,
-    answers: dict[int, Json | None],
-    right: Right,
-    checked: bool,
-    *,
-    body: type[msgspec.Struct] | None = None,
-    forms: tuple[str, ...] = ("application/json", URLENCODED, MULTIPART),
-    query: Json | None = None,
-    faults: Iterable[int] = (),
-    fault: str = "Fault",
-) -> Json:
-    """Return the description of one operation.
-
-    :param answers: schemas by media type, by status code; None for an answer without a body
-    :param checked: whether the host and the page's origin are checked
-    :param body: shape of the request's body
-    :param forms: media types of the request's body
-    :param query: schemas of the query parameters by name
-    :param faults: status codes of refusals, besides those that the right implies
-    :param fault: name of the schema of refusals
-    """
-    refusals = set(faults)
-    # 403 is for a foreign origin or host; 401 and 429 for a missing or a wrong key.
-    if checked:
-        refusals.add(403)
-    if right.role is not None:
-        refusals |= {401, 429}
-    # Answers come first and refusals after them, as a reader looks for them.
-    responses: Json = {}
-    for status, content in answers.items():
-        responses[str(status)] = {"description": HTTPStatus(status).phrase + "."}
-        if content is not None:
-            responses[str(status)]["content"] = _content(content)
-    codes: dict[int, list[str]] = {}
-    for code, status in STATUS.items():
-        codes.setdefault(status, []).append(code.value)
-    codes[LATE_BODY] = [ErrorCode.TIMEOUT.value]
-    for status in sorted(refusals):
-        # Codes without a status of their own have 400, the common one of which is shown.
-        known = ", ".join(f"`{code}`" for code in codes.get(status, ["bad_frame"]))
-        responses[str(status)] = {
-            "description": known,
-            "content": _content(_json({"$ref": f"#/components/schemas/{fault}"})),
-        }
-    operation: Json = {"operationId": name, "summary": summary, "responses": responses}
-    # The empty object stands for a gateway without keys.
-    operation["security"] = [] if right.role is None else [{"bearer": []}, {}]
-    if needed := _key(right):
-        operation["description"] = needed
-    if query is not None:
-        operation["parameters"] = [
-            {"name": key, "in": "query", "schema": schema} for key, schema in query.items()
-        ]
-    if body is not None:
-        shape = {
-            "schema": {"$ref": f"#/components/schemas/{body.__name__}"},
-            "example": EXAMPLES[body],
-        }
-        operation["requestBody"] = {
-            "required": True,
-            "content": dict.fromkeys(forms, shape),
-        }
-    return operation
-
-
-def _object(description: str, **properties: Json) -> Json:
-    return {
-        "type": "object",
-        "description": description,
-        "required": list(properties),
-        "properties": properties,
-    }
-
-
-def _list(items: Json) -> Json:
-    return {"type": "array", "items": items}
-
-
-def _json(schema: Json) -> Json:
-    return {"application/json": schema}
-
-
-def _content(schemas: Json) -> Json:
-    return {media_type: {"schema": schema} for media_type, schema in schemas.items()}

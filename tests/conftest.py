@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, Phase, settings
 
 from gateway.client.state import backoff
@@ -39,6 +40,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 # tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# httpx gives up after 5 seconds, and a busy machine may take longer. Each test has a limit anyway.
+for part in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, part, None)
 
 NEVER_SKIP = os.environ.get("GATEWAY_TESTS_SKIP") == "never"
 

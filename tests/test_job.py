@@ -17,25 +17,27 @@ CHUNKS = st.lists(
         ids=st.lists(st.integers(0, 9), max_size=3).map(tuple),
         drafted=st.integers(0, 5),
         accepted=st.integers(0, 5),
+        p=st.sampled_from([1.0, 0.5]),
     ),
     min_size=1,
     max_size=6,
 )
 
 
-def read(chunks: list[Chunk]) -> tuple[str, int, tuple[int, ...], tuple[str, ...], bool]:
-    """Return text, tokens, ids and flags of all chunks, and whether there was a reset."""
-    text, tokens, void = "", 0, False
+def read(chunks: list[Chunk]) -> tuple[str, int, tuple[int, ...], tuple[str, ...], float, bool]:
+    """Return text, tokens, ids and doubts of all chunks, and whether there was a reset."""
+    text, tokens, p, void = "", 0, 1.0, False
     ids: tuple[int, ...] = ()
     flags: tuple[str, ...] = ()
     for chunk in chunks:
         if chunk.reset:
-            text, ids, flags, void = "", (), (), True
+            text, ids, flags, p, void = "", (), (), 1.0, True
         text += chunk.text
         tokens += chunk.tokens
         ids += chunk.ids
         flags += chunk.flags
-    return text, tokens, ids, flags, void
+        p *= chunk.p
+    return text, tokens, ids, flags, p, void
 
 
 @given(CHUNKS)

@@ -198,7 +198,7 @@ def imports(module: ast.Module) -> Iterator[str]:
 @pytest.mark.parametrize("name", [name for name in MODULES if top(name) == "server"])
 def test_the_server_knows_engines_by_their_contract_only(name: str) -> None:
     known = {folder(other) for other in own(name) if top(other) == "engines"}
-    builders = {"server.build", "server.embed", "server.process.serve"}
+    builders = {"server.build", "server.process.serve"}
     contracts = ("engines/base", "engines/profiles", "engines/recognition")
     allowed = {*contracts, *(["engines"] if name in builders else [])}
     assert known <= allowed
@@ -360,13 +360,13 @@ STARTERS = {
     "io.tasks",  # owns what goes on for as long as its owner lives
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
     *("cli.chat", "cli.listen", "cli.say"),
-    *("client.reconnect", "engines.base.engine"),
+    *("client.reconnect", "engines.base.engine", "engines.fetched.engine"),
     *("engines.recognition.openai", "engines.recognition.wrappers"),
     *("engines.scripted", "engines.vllm.model"),
     *("engines.wrappers.routed", "engines.wrappers.supervised", "server.access.jwt_verification"),
     *("server.fleet.connection", "server.process.serve", "server.routes.api"),
-    *("server.routes.sse", "server.routes.transcripts", "server.routes.websocket"),
-    *("server.runtime.recognition", "server.runtime.room_loading"),
+    *("server.routes.transcripts", "server.routes.websocket"),
+    *("server.runtime.fleet", "server.runtime.recognition"),
     *("storage.sqlite.file", "storage.sqlite.store"),
 }
 """Modules that start tasks. A new one has to say who notices the death of its tasks."""

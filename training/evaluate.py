@@ -213,9 +213,8 @@ class CTranslate2:
             self._generator = ctranslate2.Generator(made, compute_type=compute, inter_threads=2)
 
     def __call__(self, texts: Sequence[Text]) -> list[list[int]]:
-        prompts = prompted(texts, self.tokenizer)
         results = self._generator.generate_batch(
-            [[self.tokenizer.id_to_token(id) for id in ids] for ids in prompts],
+            self._tokens(prompted(texts, self.tokenizer)),
             max_length=256,
             beam_size=self._beam,
             max_batch_size=32,
@@ -226,8 +225,18 @@ class CTranslate2:
             for given, made in zip(texts, results, strict=True)
         ]
 
+    def scores(self, texts: Sequence[Text], made: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Return the log probability of each token of translations that end with `END`."""
+        prompts = prompted(texts, self.tokenizer)
+        whole = [[*ids, *after] for ids, after in zip(prompts, made, strict=True)]
+        found = self._generator.score_batch(self._tokens(whole), max_batch_size=32)
+        return [one.log_probs[-len(ids) :] for one, ids in zip(found, made, strict=True)]
+
     def text(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode(list(ids))
+
+    def _tokens(self, many: Sequence[Sequence[int]]) -> list[list[str]]:
+        return [[str(self.tokenizer.id_to_token(id)) for id in ids] for ids in many]
 
 
 if __name__ == "__main__":

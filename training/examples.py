@@ -81,10 +81,13 @@ class Batch:
 class Source:
     """Draws examples. Holds the corpora, so make one for each process."""
 
-    def __init__(self, work: Path, mix: Mix, synthetic: float = 0.0) -> None:
+    def __init__(
+        self, work: Path, mix: Mix, synthetic: float = 0.0, own: float = WEIGHTS["own"]
+    ) -> None:
         """Load the corpora.
 
         :param synthetic: weight of a pair of `training.extend`, as in `WEIGHTS`; 0: none
+        :param own: weight of a pair of the project's own sentences
         """
         self.mix = mix
         self._pairs = prepare.read(work)
@@ -95,7 +98,7 @@ class Source:
         weights = itertools.chain(
             (known.get(pair.corpus, 1.0) * SCARCE.get(pair.language, 1.0) for pair in self._pairs),
             # One of these is five pairs.
-            itertools.repeat(WEIGHTS["own"] * 5, len(self._own)),
+            itertools.repeat(own * 5, len(self._own)),
         )
         self._cumulative = list(itertools.accumulate(weights))
 

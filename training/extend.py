@@ -2,11 +2,11 @@
 
     python -m training.extend WORK [--count 900000] [--until 100] [--checkpoint MODEL]
 
-Backwards such a pair is back-translation (https://arxiv.org/abs/1511.06709): the target is text
-that somebody wrote. Forwards it is self-distillation, which suits greedy decoding
-(https://arxiv.org/abs/1606.07947); text in one language is learnt backwards alone. Dropped are the
-translations that the model was least sure of, and those that do not come back as what was said when
-they are translated back (https://arxiv.org/abs/1711.00215).
+Such a pair is learnt backwards alone, as back-translation (https://arxiv.org/abs/1511.06709): the
+target is text that somebody wrote, and what the model made is the source. Forwards it would learn
+its own mistakes ("Comment est le froid de Tom ?"). Dropped are the translations that the model was
+least sure of, and those that do not come back as what was said when they are translated back
+(https://arxiv.org/abs/1711.00215).
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def main() -> None:
         "--checkpoint", default="checkpoint.pt", help="a file in WORK, or a model directory"
     )
     parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the texts")
     options = parser.parse_args()
     # Not at the top: the processes that look through text start without torch.
     from training import decode
@@ -83,7 +84,7 @@ def main() -> None:
     ):
         texts = missing(prepare.read(options.work), options.count)
         texts += foreign(prepare.read_lone(options.work))
-        random.Random(0).shuffle(texts)
+        random.Random(options.seed).shuffle(texts)
         print(f"{len(texts)} to translate, {time.monotonic() - began:.0f} s", flush=True)
         waiting = []
         step = SLICE * len(devices)
@@ -172,7 +173,7 @@ def sifted(tokenizer: Path, chunk: tuple[list[Text], list[Made]]) -> list[tuple[
             continue
         made = pairs.clean(decoder.decode(ids))
         if text.source == "en":
-            pair = Pair("synthetic", text.target, text.text, made)
+            pair = Pair("synthetic", text.target, text.text, made, way="into")
         else:
             pair = Pair("synthetic", text.source, made, text.text, way="from")
         if pairs.usable(pair) and not rude(made, text.target):

@@ -31,6 +31,7 @@ from training import export
 from training.examples import Batch, Mix, Packer, Source
 from training.model import Llama, Shape, apart
 from training.optimiser import Muon
+from training.pairs import WEIGHTS
 from training.prepare import TOKENIZER
 
 STEPS = 9000
@@ -107,6 +108,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--round-from", type=float, default=0.8, help="share after which to round")
     parser.add_argument("--cool-from", type=float, default=0.0, help="share after which lr falls")
     parser.add_argument("--synthetic", type=float, default=0.0, help="weight of synthetic pairs")
+    parser.add_argument("--own", type=float, default=WEIGHTS["own"], help="weight of own sentences")
     for field in dataclasses.fields(Shape):
         parser.add_argument(f"--{field.name}", type=int, default=field.default)
     for field in dataclasses.fields(Mix):
@@ -305,7 +307,7 @@ def _packer() -> Packer:
     given = _options
     mix = Mix(**{field.name: given[field.name] for field in dataclasses.fields(Mix)})
     return Packer(
-        Source(given["work"], mix, given["synthetic"]),
+        Source(given["work"], mix, given["synthetic"], given["own"]),
         given["work"] / TOKENIZER,
         given["rows"] // (2 if given["rdrop"] else 1),
         given["seed"],

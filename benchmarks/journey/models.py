@@ -73,7 +73,12 @@ class Sink:
         return False
 
     def end(
-        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+        self,
+        rest: str = "",
+        fault: GatewayError | None = None,
+        *,
+        unsure: bool = False,
+        p: float = 1.0,
     ) -> None:
         self.made += rest
         self.fault = self.fault or fault

@@ -6,12 +6,15 @@ Owns: the process, its port, its log. Must not know: its requests.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import httpx2
 
 from benchmarks.ports import free_port
 
@@ -74,7 +77,7 @@ class Child:
             )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_S
-        while not await self._ready():
+        while not await self._started():
             if self._process.returncode is not None or loop.time() > deadline:
                 await self.kill()
                 raise ChildProcessError(f"The gateway did not start: {self.text[-2000:].strip()}")
@@ -97,6 +100,24 @@ class Child:
             return 0.0
         return int(fields[1]) * PAGE / 1e6 if fields else 0.0
 
+    async def get(self, path: str) -> httpx2.Response | None:
+        """Return an answer; None if it does not answer."""
+        async with httpx2.AsyncClient(trust_env=False, timeout=2.0) as client:
+            with contextlib.suppress(httpx2.HTTPError, OSError):
+                return await client.get(f"http://127.0.0.1:{self.port}{path}")
+        return None
+
+    async def ready(self) -> bool:
+        """Tell whether it says that it serves shared rooms."""
+        answer = await self.get("/readyz/rooms")
+        return answer is not None and answer.status_code == 200
+
+    async def gauge(self, name: str) -> float:
+        """Return the sum of a metric; 0 if it does not answer."""
+        answer = await self.get("/metrics")
+        lines = [] if answer is None else answer.text.splitlines()
+        return sum(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
     async def _end(self, sign: signal.Signals) -> int:
         process = self._process
         assert process is not None, "it was not started"
@@ -112,20 +133,8 @@ class Child:
         assert process.returncode is not None
         return process.returncode
 
-    async def _ready(self) -> bool:
+    async def _started(self) -> bool:
         with self._log.open("rb") as log:
             log.seek(self._begun)
-            if not READY.search(log.read()):
-                return False  # another gateway may answer on this port
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return False
-        try:
-            head = b"Host: localhost\r\nConnection: close\r\n\r\n"
-            writer.write(b"GET /readyz/rooms HTTP/1.1\r\n" + head)
-            return b" 200 " in await reader.readline()
-        except OSError:
-            return False
-        finally:
-            writer.close()
+            # Another gateway may answer on this port.
+            return READY.search(log.read()) is not None and await self.ready()

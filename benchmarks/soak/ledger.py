@@ -125,6 +125,11 @@ class Room:
         self._faults = faults
         self.epochs: dict[str, Epoch] = {}
 
+    @property
+    def histories(self) -> int:
+        """Return how many histories have events: an empty one may begin anew."""
+        return sum(epoch.last > 0 for epoch in self.epochs.values())
+
     def epoch(self, name: str) -> Epoch:
         """Return the history of this name, and begin it if it is new."""
         if name not in self.epochs:

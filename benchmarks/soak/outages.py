@@ -27,8 +27,6 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
 from random import Random
 
-import httpx2
-
 from benchmarks import command
 from benchmarks.redis_server import RedisServer
 from benchmarks.soak.child import Child
@@ -235,7 +233,7 @@ class Outages:
         if long:
             for proxy in proxies:
                 gateway = self._gateways[self._proxies.index(proxy)]
-                if gateway.up and await _gauge(gateway, "gateway_fleet_connected"):
+                if gateway.up and await gateway.gauge("gateway_fleet_connected"):
                     self.tally.unexpected["cut off, and does not know"] += 1
             await asyncio.sleep(CUT_OFF_S / 2)
         for proxy in proxies:
@@ -283,7 +281,7 @@ class Outages:
     async def _kill(self) -> None:
         """Kill the gateway that owns most rooms, and start it again."""
         up = [gateway for gateway in self._gateways if gateway.up]
-        owned = [await _gauge(gateway, "gateway_fleet_rooms_owned") for gateway in up]
+        owned = [await gateway.gauge("gateway_fleet_rooms_owned") for gateway in up]
         gateway = up[owned.index(max(owned))]
         await gateway.kill()
         self.kills += 1
@@ -299,7 +297,7 @@ class Outages:
         while True:
             await asyncio.sleep(SAMPLE_S)
             for gateway in self._gateways:
-                if gateway.up and not await _ready(gateway):
+                if gateway.up and not await gateway.ready():
                     self.not_ready += gateway.up
             await self._look_for_endless_keys()
 
@@ -331,7 +329,7 @@ class Outages:
                     len(unended(LANGS[:1], place.readers[0])) for place in self._places
                 ),
                 "gateways that are not ready": sum(
-                    [not await _ready(gateway) for gateway in self._gateways]
+                    [not await gateway.ready() for gateway in self._gateways]
                 ),
             }
             if not any(waiting.values()):
@@ -386,43 +384,16 @@ class Outages:
             differ=faults.contradicted,
             ended_twice=faults.ended_twice,
             unended=faults.unended,
-            anew=sum(max(0, _histories(place.room) - 1) for place in self._places),
+            anew=sum(max(0, place.room.histories - 1) for place in self._places),
             endless=len(self.endless),
             unexpected=dict(tally.unexpected),
             examples=[*faults.examples, *sorted(self.endless)[:5]],
         )
 
 
-def _histories(room: Room) -> int:
-    """Return how many histories of a room have events: an empty one may begin anew."""
-    return sum(epoch.last > 0 for epoch in room.epochs.values())
-
-
 async def _stop(gateway: Child) -> None:
     if gateway.up:
         await gateway.stop()
-
-
-async def _get(gateway: Child, path: str) -> httpx2.Response | None:
-    """Return an answer of a gateway; None if it does not answer."""
-    async with httpx2.AsyncClient(trust_env=False, timeout=2.0) as client:
-        with contextlib.suppress(httpx2.HTTPError, OSError):
-            return await client.get(f"http://127.0.0.1:{gateway.port}{path}")
-    return None
-
-
-async def _ready(gateway: Child) -> bool:
-    """Tell whether a gateway says that it serves shared rooms."""
-    answer = await _get(gateway, "/readyz/rooms")
-    if answer is not None and answer.status_code == 404:  # a gateway with one readiness for all
-        answer = await _get(gateway, "/readyz")
-    return answer is not None and answer.status_code == 200
-
-
-async def _gauge(gateway: Child, name: str) -> float:
-    answer = await _get(gateway, "/metrics")
-    lines = [] if answer is None else answer.text.splitlines()
-    return sum(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 # --- the command ------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from random import Random
 from types import TracebackType
 
+from benchmarks.listeners import stop_listening
+
 CHUNK = 65_536
 """Bytes read at once; a lane that stalls holds at most twice as many."""
 LINGER_S = 1.0
@@ -247,7 +249,7 @@ class Proxy:
         trace: TracebackType | None,
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.cut()
         while self._tasks:
             await asyncio.gather(*self._tasks)

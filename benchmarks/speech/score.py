@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from benchmarks.speech.playback import Playback
-from gateway.text import units
+from gateway.text import word_units
 
 NEAR = 0.6
 """Seconds by which two hypotheses may place the same word differently."""
@@ -42,13 +42,13 @@ def word_delays(played: Playback, times: int) -> list[float]:
     delays = []
     for _, final in played.finals:
         for word in final.words:
-            key = units.key(word.text)
+            key = word_units.key(word.text)
             seen = [
                 at
                 for at, heard in played.heard
                 if heard.utterance == final.utterance
                 and any(
-                    units.key(other.text) == key and abs(other.start - word.start) < NEAR
+                    word_units.key(other.text) == key and abs(other.start - word.start) < NEAR
                     for other in heard.words
                 )
             ]

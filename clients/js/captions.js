@@ -4,15 +4,16 @@
 // Must not know: sockets, the document.
 //
 // An utterance: { key, id, epochIndex, ord, lang, text, speaker, final, retracted, interrupted, position,
-//                 at, edited, captions: { [lang]: caption } }
+//                 at, edited, captions: { [lang]: caption } } and what else the `source` states, such as `t0`
 //   edited: optional, a person corrected the original
 //   interrupted: the connection ended, so captions that had not begun are not expected any more
 //   at: milliseconds since 1970 at which its original was finished; null if the page does not know
 //   position: optional { epochIndex, ord }, where the utterance was shown before a restart
-// A caption:    { stable, draft, status, code, edited, unsure, numbersLost, termMissing, pivot }, shown as `stable` followed by `draft`
+// A caption:    { stable, draft, status, code, edited, unsure, numbersLost, termMissing, pivot, engine }, shown as `stable` followed by `draft`
 //   edited: written by a person; unsure: the model was unsure of its words;
 //   numbersLost: lacks or changes a number, a time or a currency of the original;
-//   termMissing: lacks a term of the glossary; pivot: language through which it was made
+//   termMissing: lacks a term of the glossary; pivot: language through which it was made; engine: name of the engine
+//   that made it, if it is not the one in `welcome`
 //
 // A long utterance is divided into segments. The first keeps the id (`u1`), the next are `u1.2` and
 // `u1.3`; each is an utterance here.
@@ -61,10 +62,10 @@ export function reduce(state, event) {
     case "source":
       return updateUtterance(state, event, (u) => ({
         ...u,
+        ...statement(event),
         ord: event.ord,
         lang: event.lang,
         text: event.text,
-        speaker: event.speaker ?? null,
         final: true,
         at: u.at ?? event.at ?? null,
       }));
@@ -126,12 +127,13 @@ function applyEarlier(state, entries) {
   const shown = new Set([...state.utterances.values()].map(({ id, text }) => `${id} ${text}`)); // of any epoch
   const known = new Map(state.utterances);
   const added = [];
-  for (const { id, ord, lang, text, speaker, at, captions } of entries) {
+  for (const entry of entries) {
+    const { id, ord, lang, text, at, captions } = entry;
     const key = `${state.epochIndex}/${id}`;
     const before = known.get(key);
     if (before) known.set(key, completed(before, at, captions));
     else if (!shown.has(`${id} ${text}`)) {
-      const blank = { ...newUtterance(key, id, state.epochIndex), ord, lang, text, speaker, final: true };
+      const blank = { ...newUtterance(key, id, state.epochIndex), ...statement(entry), ord, lang, text, final: true };
       const lacking = Object.entries(captions).filter(([, caption]) => !caption.text);
       const ended = Object.fromEntries(lacking.map(([tag, caption]) => [tag, untranslated(caption)]));
       added.push([key, completed({ ...blank, captions: ended }, at, captions)]);
@@ -196,6 +198,15 @@ function growingSegment(state, root, text = "") {
   }
 }
 
+/**
+ * Return the details that a speaker stated beside a text: `speaker`, `t0`, and what a newer gateway adds.
+ * @param {object} message a `source`, a `snapshot` or an utterance of the transcript
+ */
+function statement(message) {
+  const { type, seq, id, rev, ord, lang, text, final, ref, at, begin, end, lines, captions, speaker, ...others } = message;
+  return { ...others, speaker: speaker ?? null };
+}
+
 function isKnown({ epochIndex, utterances }, { id }) {
   return utterances.has(`${epochIndex}/${id}`);
 }
@@ -220,24 +231,30 @@ function applyEdited(state, event) {
   });
 }
 
-/** Show an utterance as it is, in the languages that the snapshot has. */
-function applySnapshot(state, { id, ord, lang, text, speaker, final, lines }) {
+/**
+ * Show an utterance as it is, in the languages that the snapshot has. Its original is left out while it
+ * grows, unless this page says it: what is said next comes with the `source` at its end only.
+ */
+function applySnapshot(state, event) {
+  const { id, ord, lang, text, final, lines } = event;
   const captions = lines.map(({ lang, state, text, draft }) => [
     lang,
     { ...BLANK, stable: text, draft: draft ?? "", status: ENDED.includes(state) ? state : GROWING },
   ]);
   return updateUtterance(state, { id }, (u) => ({
-    ...u, ord, lang, text, speaker: speaker ?? null, final: final ?? false,
+    ...u, ...statement(event), ord, lang, text: final ? text : u.text, final: final ?? false,
     captions: { ...u.captions, ...Object.fromEntries(captions) },
   }));
 }
 
-function finishedCaption({ text, by, flags }) {
+/** Return the caption of a `final`. */
+export function finishedCaption({ text, by, flags }) {
   const pivot = flags?.find((flag) => flag.startsWith("pivot:"))?.slice("pivot:".length);
+  const engine = flags?.find((flag) => flag.startsWith("engine:"))?.slice("engine:".length);
   const marks = {
     ...(by === "human" && { edited: true }), ...(flags?.includes("unsure") && { unsure: true }),
     ...(flags?.includes("numbers") && { numbersLost: true }),
-    ...(flags?.includes("glossary") && { termMissing: true }), ...(pivot && { pivot }),
+    ...(flags?.includes("glossary") && { termMissing: true }), ...(pivot && { pivot }), ...(engine && { engine }),
   };
   return { ...BLANK, stable: text, status: "final", ...marks };
 }

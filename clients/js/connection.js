@@ -10,6 +10,7 @@ import { PendingRequests, ResumePosition, backoff, isRetryable } from "./resume.
 const PROTOCOL = "gw.v1.json";
 const HEARTBEAT_S = 15; // interval of the server's `tick`; browsers do not show pings to pages
 const SILENCE_S = 2.5 * HEARTBEAT_S; // without a frame for this long, the connection is dead
+const ANSWER_S = 5; // until an utterance without an answer is said again: over its rate the gateway reads no frame
 const STABLE_S = 5; // a connection that lasts this long resets the backoff
 const MAX_WAITING_AUDIO = 96_000; // bytes that wait to be sent: three seconds at 16 kHz
 const OPEN = 1; // state of a socket
@@ -30,6 +31,7 @@ export class WebSocketConnection {
   #attempts = 0;
   #stableTimer = 0;
   #retryTimer = 0;
+  #answerTimer = 0; // of the utterance that is beginning
 
   /**
    * @param {() => string | URL} address returns the URL of the next socket
@@ -67,6 +69,7 @@ export class WebSocketConnection {
     this.#current = null;
     clearTimeout(link?.silenceTimer);
     clearTimeout(this.#stableTimer);
+    clearTimeout(this.#answerTimer);
     link?.socket.close(1000);
     this.#stop("you left", 1000);
   }
@@ -85,26 +88,47 @@ export class WebSocketConnection {
   }
 
   /**
-   * Send a message. A `say` is kept until the gateway confirms it, and is sent again if necessary.
+   * Send a message. A `say` is kept until the gateway confirms it, and is sent again if necessary. A new
+   * utterance is sent when the gateway has accepted the one before.
    * @returns {boolean} false if the message is lost
    */
   send(message) {
     if (message.type === "say") {
-      // A gateway that is leaving takes no new utterance: the next socket sends it.
-      const deferred = this.#serverLeaving && !this.#pending.isGrowing(message.id);
       message = this.#pending.add(message);
       if (!message) return false;
-      if (!deferred) this.#write(message);
+      const { id } = message;
+      if (this.#pending.isGrowing(id) || (this.#pending.isBeginning(id) && !this.#serverLeaving)) this.#write(message);
+      else this.#beginNext();
       return true;
     }
     if (message.type === "cancel") this.#pending.remove(message.id);
-    return this.#write(message);
+    if (message.type === "bye") for (const said of this.#pending.waiting()) this.#write(said); // it accepts none later
+    const sent = this.#write(message);
+    this.#beginNext();
+    return sent;
   }
 
   /** Send a piece of live audio; drop it if the network is slow, since what is late would delay all that follows. */
   sendAudio(pcm) {
     // React Native does not tell how much waits.
     if (this.isOpen && (this.#current.socket.bufferedAmount ?? 0) < MAX_WAITING_AUDIO) this.#current.socket.send(pcm);
+  }
+
+  /** Send the next new utterance, unless one is beginning. A gateway that is leaving takes none: the next socket sends it. */
+  #beginNext() {
+    const message = this.isOpen && !this.#serverLeaving ? this.#pending.begin() : null;
+    if (message) this.#begin(message.id);
+  }
+
+  /** Send the newest text of an utterance that is beginning, until it is answered. */
+  #begin(id) {
+    if (!this.#pending.isBeginning(id) || !this.#write(this.#pending.get(id))) return;
+    this.#beginAgainIn(ANSWER_S * 1000, id);
+  }
+
+  #beginAgainIn(ms, id) {
+    clearTimeout(this.#answerTimer);
+    this.#answerTimer = setTimeout(() => this.#begin(id), ms);
   }
 
   #write(message) {
@@ -134,10 +158,11 @@ export class WebSocketConnection {
     this.#next = null;
     this.#serverLeaving = false;
     this.#position.welcome(next.welcome);
+    this.#pending.beginAgain();
     this.#stableTimer = setTimeout(() => (this.#attempts = 0), STABLE_S * 1000);
     this.#onState("open");
     for (const event of next.queued.splice(0)) this.#dispatch(event);
-    for (const message of this.#pending.unconfirmed()) this.#write(message);
+    this.#beginNext();
   }
 
   #retire(link) {
@@ -156,12 +181,15 @@ export class WebSocketConnection {
       if (message) {
         // The page is not told: the message is sent again, unless it was replaced meanwhile.
         const sendAgain = () => this.#pending.get(event.id) === message && this.#write(message);
-        setTimeout(sendAgain, event.retry_ms ?? 1000);
+        const wait = event.retry_ms ?? 1000;
+        if (this.#pending.isBeginning(event.id)) this.#beginAgainIn(wait, event.id);
+        else setTimeout(sendAgain, wait);
         return;
       }
     } else {
       this.#pending.onEvent(event);
     }
+    this.#beginNext();
     this.#onEvent(event);
   }
 

@@ -27,16 +27,17 @@ export interface Caption {
   readonly termMissing?: true;
   /** Language through which it was translated. */
   readonly pivot?: string;
+  /** Name of the engine that made it, if that is not the one in `welcome`. */
+  readonly engine?: string;
 }
 
-/** What somebody said, with its captions by language tag. A long text is several utterances: `u1`, `u1.2`, ... */
-export interface Utterance {
+/**
+ * What somebody said, with its captions by language tag: the original and all that its speaker stated beside
+ * it, as in its `source`. A long text is several utterances: `u1`, `u1.2`, ...
+ */
+export interface Utterance extends Readonly<Omit<protocol.Source, "type" | "seq" | "rev" | "ord" | "speaker">> {
   /** Differs between all utterances, also after a restart of the gateway. */
   readonly key: string;
-  readonly id: string;
-  readonly lang: string;
-  /** The original. */
-  readonly text: string;
   readonly speaker: string | null;
   /** The original is complete. */
   readonly final: boolean;

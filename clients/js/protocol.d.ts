@@ -328,6 +328,7 @@ export interface Final {
   by: "cache" | "human" | "mt" | "same";
   ms: Timing;
   flags?: Array<string>;
+  p?: number | null;
   t0?: number | null;
   t1?: number | null;
   ref?: string | null;

@@ -97,11 +97,16 @@ export class ResumePosition {
  * Utterances that may be lost if the connection breaks, oldest first. An entry stays until its
  * `source` arrives or it is cancelled, and is replaced by its next revision.
  *
+ * Utterances are begun one by one, each when the gateway has accepted the one before. The room puts
+ * them in the order in which it accepts them, and one that was refused as busy and said again would
+ * come after all that were accepted meanwhile.
+ *
  * An entry: { message, ord, lastOrd, closedIds, accepted }.
  */
 export class PendingRequests {
   #entries = new Map(); // by id, in the order in which the utterances began
   #revisions = new Map();
+  #begun = null; // id of the utterance that was begun last
 
   /**
    * Keep a `say` message.
@@ -124,12 +129,36 @@ export class PendingRequests {
     this.#entries.delete(id);
   }
 
-  /** Tell whether the gateway has accepted an utterance that is not finished. */
+  /** Tell whether this connection's gateway has accepted an utterance of which more may follow. */
   isGrowing(id) {
     return Boolean(this.#entries.get(id)?.accepted);
   }
 
-  /** Return the messages to send again on a new connection. */
+  /** Tell whether an utterance has been begun, and waits for its answer or to be sent again. */
+  isBeginning(id) {
+    return id === this.#begun && this.#entries.has(id) && !this.isGrowing(id);
+  }
+
+  /** Begin the next utterance: return its message; null if there is none, or one is beginning. */
+  begin() {
+    if (this.isBeginning(this.#begun)) return null;
+    const [message = null] = this.waiting();
+    this.#begun = message?.id ?? null;
+    return message;
+  }
+
+  /** Return the messages of the utterances that have not been begun. */
+  waiting() {
+    return this.unconfirmed().filter(({ id }) => !this.isGrowing(id) && !this.isBeginning(id));
+  }
+
+  /** Begin all utterances again: a new connection may be to a gateway that knows none of them. */
+  beginAgain() {
+    this.#begun = null;
+    for (const entry of this.#entries.values()) entry.accepted = false;
+  }
+
+  /** Return the messages that may be lost if the connection breaks. */
   unconfirmed() {
     return [...this.#entries.values()].map(({ message }) => message);
   }

@@ -21,7 +21,6 @@ FILES = {
     "gateway/protocol/handshake.py": "protocol/handshake.py",
     "gateway/protocol/messages.py": "protocol/messages.py",
     "gateway/protocol/notices.py": "protocol/notices.py",
-    "gateway/protocol/opus.py": "protocol/opus.py",
     "caption_gateway/messages.py": "messages.py",
     "caption_gateway/py.typed": "py.typed",
 }

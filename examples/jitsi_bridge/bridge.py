@@ -33,7 +33,8 @@ async def recorded(pieces: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
     """
     while True:
         try:
-            piece = await asyncio.wait_for(pieces.get(), PAUSE_S)
+            async with asyncio.timeout(PAUSE_S):
+                piece = await pieces.get()
         except TimeoutError:
             piece = bytes(2 * 16_000 * PAUSE_S)
         if not piece:

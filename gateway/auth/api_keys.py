@@ -4,9 +4,8 @@ Owns: the text of a key, the format of the key file, the look-up of a key. Must 
 sockets, callers.
 
 A key is ``gwk_ID_SECRET``. It is found by its ID and verified by the SHA-256 of its SECRET, which
-is compared in constant time. The file has only the hash. A fast hash is enough: slow ones protect
-secrets that people choose, and this one is 32 random bytes, which nobody can guess. Verifying takes
-a microsecond instead of a tenth of a second.
+is compared in constant time. The file has only the hash. Slow hashes protect secrets that people
+choose, and this one is 32 random bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hmac
 import json
 import re
 import tomllib
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -77,11 +75,12 @@ class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Keyring:
     """The API keys that are valid now."""
 
-    def __init__(self, keys: Iterable[ApiKey] = (), text: str = "") -> None:
-        """Create a keyring. Raises `KeyFault` if two keys share a name or an ID.
-
-        :param text: content of the file that the keys were read from
-        """
+    def __init__(self, text: str = "") -> None:
+        """Read a key file with the content ``text`` (TOML). Raises `KeyFault`."""
+        try:
+            keys = msgspec.convert(tomllib.loads(text), _KeysFile).key
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
+            raise KeyFault(f"The keys cannot be read: {exc}.") from exc
         self.text = text
         self._hashes: dict[str, str] = {}
         self._permissions: dict[str, Permissions] = {}
@@ -99,25 +98,11 @@ class Keyring:
                 raise KeyFault(f"The key {key.name!r} cannot be used: {fault}") from fault
             self._hashes[key.id] = key.hash
 
-    @classmethod
-    def read(cls, text: str) -> Keyring:
-        """Return the keyring of a key file with the content ``text`` (TOML). Raises `KeyFault`."""
-        try:
-            return cls(msgspec.convert(tomllib.loads(text), _KeysFile).key, text)
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
-            raise KeyFault(f"The keys cannot be read: {exc}.") from exc
-
     def __len__(self) -> int:
         return len(self._permissions)
 
     def authenticate(self, token: str, now: float) -> Permissions:
-        """Return the permissions of the bearer of a key.
-
-        Raises `ClientFault` (``unauthenticated``) if the key is unknown or has expired.
-
-        :param token: the whole key
-        :param now: seconds of the Unix clock
-        """
+        """Return the permissions of a whole key, at a Unix time. Raises `ClientFault`."""
         shape = _SHAPE.fullmatch(token)
         id, secret = shape.groups() if shape else ("", "")
         # Unknown IDs are compared too, so that the time taken does not tell which IDs exist.
@@ -143,29 +128,20 @@ class Keyring:
 
 
 def create_key(key: ApiKey, secret: str) -> tuple[str, str]:
-    """Return the text of a new key for its bearer, and its entry for the key file.
-
-    :param key: its ``hash`` is ignored and made from ``secret``
-    :param secret: random, in hexadecimal
+    """Return the text of a new key for its bearer, and its entry for the key file. ``secret`` is
+    random, in hexadecimal, and the ``hash`` of ``key`` is made from it.
     """
-    rows: dict[str, str | int | list[str] | None] = {
-        "id": key.id,
-        "name": key.name,
-        "hash": _hash(secret),
-        "role": key.role.value,
-        "rooms": list(key.rooms),
-        "langs": None if key.langs is None else list(key.langs),
-        "tenant": key.tenant,
-        **{f"quota.{name}": value for name, value in msgspec.structs.asdict(key.quota).items()},
-    }
+    rows = msgspec.structs.asdict(key) | {"hash": _hash(secret)}
+    until, quota = rows.pop("until"), rows.pop("quota")
+    rows |= {f"quota.{name}": value for name, value in msgspec.structs.asdict(quota).items()}
     # Strings and lists are written the same way in JSON and TOML.
     lines = [
         f"{name} = {json.dumps(value, ensure_ascii=False)}"
         for name, value in rows.items()
         if value is not None
     ]
-    if key.until is not None:
-        lines.append(f"until = {key.until.isoformat(timespec='seconds')}")
+    if until is not None:
+        lines.append(f"until = {until.isoformat(timespec='seconds')}")
     return f"{PREFIX}{key.id}_{secret}", "\n".join(["[[key]]", *lines, ""])
 
 

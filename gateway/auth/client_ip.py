@@ -3,9 +3,8 @@
 Owns: finding the address of a client, and the counters of each address. Must not know: sockets,
 requests, keys.
 
-Many people may share one address (a conference, a company), so the limits are wide: they only bound
-what a single machine can do. A single client may have a whole IPv6 network, so IPv6 addresses are
-counted by their /64 prefix.
+Many people may share one address, so the limits only bound what a single machine can do. A single
+client may have a whole IPv6 network, so IPv6 addresses are counted by their /64 prefix.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import ipaddress
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits, TokenBucket
@@ -43,20 +43,16 @@ class TrustedProxies:
         :param peer: address of the connection; None for a UNIX socket
         :param forwarded: values of ``X-Forwarded-For``, in order
         """
-        here = None if peer is None else _address(peer)
+        here = parsed(peer)
         if here is None:
             return None
-        forwarded_for = False
-        if self._trusted(here):
-            hops = [hop.strip() for value in forwarded for hop in value.split(",")]
-            # The last address that is no proxy is the client. The client itself may have written
-            # everything before it.
-            while hops and self._trusted(here):
-                hop = _address(hops.pop())
-                if hop is None:
-                    break
-                here, forwarded_for = hop, True
-        if here.is_loopback and not forwarded_for:
+        hops = [hop for value in forwarded for hop in value.split(",")]
+        named = False
+        # The last address that is no proxy is the client. The client itself may have written
+        # everything before it.
+        while hops and self._trusted(here) and (hop := parsed(hops.pop())) is not None:
+            here, named = hop, True
+        if here.is_loopback and not named:
             return None
         if isinstance(here, ipaddress.IPv6Address):
             return str(ipaddress.ip_network((here, 64), strict=False))
@@ -65,22 +61,21 @@ class TrustedProxies:
     def peer_address(self, peer: str | None) -> str | None:
         """Return the address to count a connection under before any header has been read."""
         # A proxy has not named the client yet, so it is not counted.
-        here = None if peer is None else _address(peer)
+        here = parsed(peer)
         return None if here is None or self._trusted(here) else self.client_address(peer, ())
 
     def _trusted(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
 
 
+@dataclass(slots=True)
 class _AddressRecord:
     """Counters of one address."""
 
-    __slots__ = ("bucket", "failures", "since", "sockets")
-
-    def __init__(self, bucket: TokenBucket, now: float) -> None:
-        self.bucket = bucket
-        self.sockets = self.failures = 0
-        self.since = now  # start of the minute in which `failures` are counted
+    bucket: TokenBucket
+    since: float  # start of the minute in which `failures` are counted
+    failures: int = 0
+    sockets: int = 0
 
 
 class AddressLimits:
@@ -95,11 +90,9 @@ class AddressLimits:
         return len(self._open) + len(self._idle)
 
     def connect(self, address: str | None, now: float) -> None:
-        """Count a new socket. Call `disconnect` when it is closed.
+        """Count a new socket, at a time of a monotonic clock. Call `disconnect` when it is closed.
 
         Raises `ClientFault` (``busy``) if the address has too many sockets or opens them too fast.
-
-        :param now: seconds of a monotonic clock
         """
         if address is None:
             return
@@ -123,8 +116,7 @@ class AddressLimits:
         record.sockets -= 1
         # Idle addresses are still remembered, or closing a socket would reset its limits.
         if not record.sockets:
-            self._idle[address] = self._open.pop(address)
-            self._trim()
+            self._remember(address, self._open.pop(address))
 
     def record_failure(self, address: str | None, now: float) -> None:
         """Count an invalid key."""
@@ -153,18 +145,18 @@ class AddressLimits:
             if record is None:
                 rate, burst = self._limits.address_rate, self._limits.address_sockets
                 record = _AddressRecord(TokenBucket(rate, burst, now), now)
-            self._idle[address] = record
-            self._trim()
+            self._remember(address, record)
         return record
 
-    def _trim(self) -> None:
-        while len(self._idle) > IDLE:
+    def _remember(self, address: str, record: _AddressRecord) -> None:
+        self._idle[address] = record
+        if len(self._idle) > IDLE:
             self._idle.popitem(last=False)
 
 
-def _address(text: str) -> Address | None:
-    """Parse an address with or without a port. An IPv4-mapped IPv6 address becomes IPv4."""
-    text = text.strip()
+def parsed(text: str | None) -> Address | None:
+    """Parse an address with or without a port, None if it is none. Mapped IPv6 becomes IPv4."""
+    text = (text or "").strip()
     # With several colons and no brackets it is an IPv6 address without a port.
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -34,7 +34,7 @@ class Role(enum.StrEnum):
     MODERATE = "moderate"
 
 
-RANKS = (Role.VIEW, Role.SPEAK, Role.MODERATE)
+RANKS = tuple(Role)
 """Roles in ascending order: each may do everything that those before it may."""
 
 
@@ -90,9 +90,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def limited_to(self, other: Permissions) -> Permissions:
-        """Return permissions for everything that these and ``other`` both allow, with the quota of
-        the other.
-        """
+        """Return permissions for all that both these and ``other`` allow, with its quota."""
         # None means all languages, so the other side decides.
         langs = self.langs if other.langs is None else other.langs
         if self.langs is not None:
@@ -120,10 +118,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def can_read(self, lang: str) -> bool:
-        """Tell whether a language may be read, itself or as one that matches an allowed one.
-
-        :param lang: canonical tag
-        """
+        """Tell whether a language may be read, itself or as one that matches an allowed one."""
         return self.langs is None or languages.match(lang, self.langs) is not None
 
     def check_languages(self, langs: Iterable[str]) -> None:

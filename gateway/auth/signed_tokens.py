@@ -1,17 +1,15 @@
 """Signed tokens that the gateway gives out and later verifies, tickets among them.
 
-Owns: signing a payload, so that nobody can change it, use it for another purpose or use it after it
-has expired; the lifetime of a ticket, and that it is accepted only once. Must not know: other
-payloads, requests, who asked for a ticket.
+Owns: the signature of a payload for one purpose until a time, the lifetime of a ticket, and that it
+is accepted only once. Must not know: other payloads, requests, who asked for a ticket.
 
 A token is ``body.signature``, both in base64url without padding, which is allowed in a query and in
 the name of a sub-protocol. The body is MessagePack of (kind, expiry, payload). The signature is the
-first half of the body's HMAC-SHA-256 (RFC 2104; section 5 allows the truncation). A token is signed
-but not encrypted, so it must not contain secrets.
+first half of its HMAC-SHA-256 (RFC 2104; section 5 allows the truncation). A token must not contain
+secrets: it is not encrypted.
 
-A ticket is sent by a browser in a URL instead of a key. URLs are stored in many places (browser
-histories, logs of proxies), so a key must not be part of one. A ticket found there is worthless,
-because it has been used.
+A browser sends a ticket in a URL instead of a key, because URLs are stored in histories and logs. A
+ticket found there has been used.
 """
 
 from __future__ import annotations
@@ -55,20 +53,16 @@ class Signer:
             self._former, self.key = self.key, key
 
     def sign(self, kind: str, payload: object, until: float) -> str:
-        """Return a token that is valid for one purpose, for a limited time.
-
-        :param kind: the purpose, such as ``ticket``
-        :param payload: anything that msgspec can encode
-        :param until: expiry in seconds of the Unix clock
+        """Return a token that is valid for one purpose (``kind``, such as ``ticket``), until a time
+        of the Unix clock. It holds anything that msgspec can encode.
         """
         body = msgspec.msgpack.encode((kind, until, payload))
         return f"{_text(body)}.{_text(_signature(body, self.key))}"
 
     def read(self, kind: str, token: str, payload_type: type[T], now: float) -> T:
-        """Return the payload of a token. Raises `ClientFault` (``unauthenticated``).
+        """Return the payload of a token, at a time of the Unix clock.
 
-        :param kind: the purpose it must have been signed for
-        :param now: seconds of the Unix clock
+        Raises `ClientFault` (``unauthenticated``), also if it was signed for another purpose.
         """
         if len(token) > MAX_TOKEN:
             raise _refused("it is too long")
@@ -125,11 +119,7 @@ class Tickets:
         return len(self._used)
 
     def issue(self, signer: Signer, permissions: Permissions, nonce: bytes, now: float) -> str:
-        """Return a new ticket that gives ``permissions``.
-
-        :param nonce: random bytes that make the ticket unique
-        :param now: seconds of the Unix clock
-        """
+        """Return a new ticket from a time of the Unix clock on. The nonce is random bytes."""
         return signer.sign(TICKET, Ticket(nonce, permissions), now + TICKET_S)
 
     def redeem(self, signer: Signer, token: str, now: float) -> Permissions:
@@ -143,9 +133,8 @@ class Tickets:
         while self._order and self._order[0][0] <= now:
             self._used.discard(self._order.popleft()[1])
         if ticket.nonce in self._used:
-            raise ClientFault(
-                ErrorCode.UNAUTHENTICATED, "This ticket has been used.", "Ask for a new one."
-            )
+            message = "This ticket has been used."
+            raise ClientFault(ErrorCode.UNAUTHENTICATED, message, "Ask for a new one.")
         if len(self._used) >= MAX_USED:
             raise ClientFault(ErrorCode.BUSY, "Too many tickets were used within a minute.")
         self._used.add(ticket.nonce)

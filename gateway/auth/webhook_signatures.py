@@ -17,10 +17,8 @@ KEY_BYTES = (24, 64)
 
 
 def signature(secret: str, id: str, seconds: int, body: bytes) -> dict[str, str]:
-    """Return the headers that prove who has sent a body.
-
-    :param id: the same in all attempts to send the body
-    :param seconds: time of the attempt since the epoch
+    """Return the headers that prove who has sent a body, ``seconds`` after the epoch. The id is the
+    same in all attempts.
     """
     digest = hmac.digest(key(secret), b"%b.%d.%b" % (id.encode(), seconds, body), hashlib.sha256)
     return {

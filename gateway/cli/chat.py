@@ -22,15 +22,8 @@ from gateway.cli.terminal import (
     lines,
 )
 from gateway.client import Captions, Client, Disconnected, Refused, connect
-from gateway.protocol.messages import (
-    Edited,
-    Failed,
-    Final,
-    Retracted,
-    ServerMessage,
-    Source,
-    Welcome,
-)
+from gateway.protocol import messages
+from gateway.protocol.messages import ServerMessage, Welcome
 from gateway.protocol.notices import Error
 
 PARTING_S = 120.0  # seconds to wait at the end for captions that are in flight
@@ -48,10 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send typed lines and show captions until the input ends, and return the exit status.
-
-    Raises `Refused` and `ConnectionError`, as `gateway.client.connect` does.
-    """
+    """Converse until the input ends, and return the exit status. Raises as `connect`."""
     asyncio.run(converse(args))
     return 0
 
@@ -129,18 +119,18 @@ def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
     original = before.originals.get(getattr(event, "id", ""))
     text = original.text if original else ""
     match event:
-        case Final():
+        case messages.Final():
             return f"[{event.lang}] {event.text}"
-        case Failed():
+        case messages.Failed():
             return f"[{event.lang}] (not translated: {event.code}) {text}"
-        case Edited(by="human") if original is not None and original.lang == event.lang:
+        case messages.Edited(by="human") if original is not None and original.lang == event.lang:
             return f"{original.speaker or 'somebody'}: {event.text} {_instead(text)}"
-        case Edited():
+        case messages.Edited():
             was = before[event.id, event.lang].text
             return None if was == event.text else f"[{event.lang}] {event.text} {_instead(was)}"
-        case Retracted():
+        case messages.Retracted():
             return f"(taken back: {head(text, NOTE_COLUMNS)})" if text else None
-        case Source() if not event.id.startswith(f"{session}-"):
+        case messages.Source() if not event.id.startswith(f"{session}-"):
             return f"{event.speaker or 'somebody'}: {event.text}"
         case Error(ref=None, retry=False):  # other errors answer a line, which is sent again
             return f"! {event.msg} {event.hint or ''}"

@@ -12,12 +12,10 @@ import argparse
 from collections import Counter
 
 from gateway import __version__
-from gateway.cli.flags import add_settings, engine_of, load_flags
-from gateway.cli.terminal import note
+from gateway.cli.flags import add_settings, engine_of, loaded
 from gateway.server.build import build
 from gateway.server.process import lan
-from gateway.server.process.certificate import check_certificate
-from gateway.server.process.listener import descriptors, listen
+from gateway.server.process.listener import check_certificate, descriptors, listen
 from gateway.server.process.logs import set_up_logs
 from gateway.settings import catalogue
 
@@ -28,23 +26,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the parts of a gateway, start none of them, and return the exit status.
-
-    Raises `SettingsError`, `GatewayError` or `OSError` with the first fault that prevents a start.
-    """
+    """Make the parts of a gateway and return the exit status. Raises the first fault of a part."""
     set_up_logs("warning")
-    loaded = load_flags(args)
-    settings = loaded.settings
-    for warning in loaded.warnings:
-        note(warning)
-    catalogue.refuse_exposure(settings)
-    catalogue.refuse_two_stores(settings)
+    given = loaded(args)
+    settings = given.settings
+    catalogue.check(settings)
     check_certificate(settings)
     listen(lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings).close()
     descriptors(settings.limits)  # warns if they are too few
     engine = engine_of(settings)
     build(settings, engine, Counter())
-    names = ", ".join(f"{name} ({origin})" for name, origin in sorted(loaded.origins.items()))
+    names = ", ".join(f"{name} ({origin})" for name, origin in sorted(given.origins.items()))
     print(f"caption-gateway {__version__} with {engine.name} can start.")
     print(f"Settings: {names or 'all defaults'}.")
     return 0

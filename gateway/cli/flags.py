@@ -50,7 +50,7 @@ def add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
     add("--from", dest="source", metavar="LANG", help=source)
 
 
-def check_outputs(names: Iterable[str | None]) -> None:
+def check_outputs(names: Iterable[str | Path | None]) -> None:
     """Raise `OSError` with a sentence if one of the files cannot be written.
 
     A command checks this first, since it may run for minutes before it writes.
@@ -144,8 +144,8 @@ def _placeholder(row: Setting) -> str:
     return "|".join(row.choices) or {"s": "SECONDS", "ms": "MILLISECONDS"}.get(last, last.upper())
 
 
-def load_flags(args: argparse.Namespace) -> LoadedSettings:
-    """Return the settings of a command line, of the environment and of the file.
+def loaded(args: argparse.Namespace) -> LoadedSettings:
+    """Return the settings of command line, environment and file, and print their warnings.
 
     Raises `SettingsError`.
     """
@@ -153,12 +153,7 @@ def load_flags(args: argparse.Namespace) -> LoadedSettings:
     for row in catalogue.table().values():
         if row.table and row.name in flags:
             flags = flags | {row.name: dict(_entry(row.flag, text) for text in flags[row.name])}
-    return loading.load(flags, os.environ)
-
-
-def loaded(args: argparse.Namespace) -> LoadedSettings:
-    """Return the settings and print their warnings on stderr. Raises `SettingsError`."""
-    given = load_flags(args)
+    given = loading.load(flags, os.environ)
     for warning in given.warnings:
         complain(warning)
     return given

@@ -71,10 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_key(file: Path, name: str, entry: str) -> None:
-    """Append a key to a key file, or leave the file as it is.
-
-    Raises `OSError`, and `KeyFault` for a file that is no key file or already has this name.
-    """
+    """Append a key to a key file, or leave it as it is. Raises `OSError` and `KeyFault`."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     with open(descriptor, "rb+", buffering=0) as opened:
         before = opened.read()
@@ -95,7 +92,7 @@ def _add_key(file: Path, name: str, entry: str) -> None:
 
 def _ring(file: Path, text: bytes) -> api_keys.Keyring:
     try:
-        return api_keys.Keyring.read(text.decode())
+        return api_keys.Keyring(text.decode())
     except UnicodeDecodeError as exc:
         raise api_keys.KeyFault(f"{file} cannot be read: it is not text in UTF-8.") from exc
     except api_keys.KeyFault as exc:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gateway.cli.flags import add_url, tags
+from gateway.cli.flags import add_url, check_outputs, tags
 from gateway.cli.terminal import NEEDS_KEY, Screen, api_key, complain, first_fault, note
 from gateway.client import Captions, Client, Refused, connect
 from gateway.core.history.event_log import LogEntry
@@ -61,10 +61,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the sound, show and save its captions, and return the exit status.
-
-    Raises `ListenFault` if the sound cannot be decoded, `OSError`, `ValueError`, and what
-    `gateway.client` raises.
+    """Send the sound, show and save its captions, and return the exit status. Raises `ListenFault`,
+    `OSError`, `ValueError`, and as `gateway.client` does.
     """
     if args.source is None:
         record = MICROPHONE.get(sys.platform, "ffmpeg -f pulse -i default")
@@ -74,13 +72,15 @@ def run(args: argparse.Namespace) -> int:
     to = tuple(languages.normalise(tag) for tag in args.to)
     if args.save is not None:
         _writer(args.save)
+        check_outputs((args.save,))
     if args.source != "-" and not Path(args.source).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), args.source)
-    screen = SpeechScreen(Screen(sys.stdout), several=len(to) > 1)
+    terminal = Screen(sys.stdout)
+    screen = SpeechScreen(terminal, several=len(to) > 1)
     try:
         asyncio.run(_listen(args, to, screen))
     finally:  # after Ctrl-C too
-        screen.clear_growing()
+        terminal.draw([])
         if args.save is not None and screen.heard:
             note("saved " + ", ".join(map(str, screen.save(args.save, to))))
     if not screen.heard:
@@ -89,17 +89,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _writer(file: Path) -> Callable[..., str]:
-    """Return the function that writes subtitles in the format of a file.
-
-    Raises `ValueError` for an unknown one, and for a file in a directory that does not exist: it is
-    written after the whole sound was heard.
-    """
+    """Return the writer of subtitles in the format of a file. Raises `ValueError`."""
     format = text_formats().get(file.suffix.removeprefix("."))
     if format is None:
         *most, last = (f".{name}" for name in text_formats())
         raise ValueError(f"{file} cannot be saved: a name ends in {', '.join(most)} or {last}.")
-    if not file.parent.is_dir():
-        raise ValueError(f"{file} cannot be saved: there is no directory {file.parent}.")
     return format.write
 
 
@@ -163,8 +157,8 @@ async def _decoded(source: str, listener: SpeechScreen) -> AsyncGenerator[AsyncI
     finally:
         with suppress(ProcessLookupError):
             ffmpeg.kill()
-        await ffmpeg.wait()
         await reading
+        await ffmpeg.communicate()  # see `gateway.server.audio.files`: `wait` alone may not end
 
 
 async def _watch(stderr: asyncio.StreamReader, said: deque[bytes], listener: SpeechScreen) -> None:
@@ -224,23 +218,15 @@ class SpeechScreen:
                 complain(f"{event.msg} {event.hint or ''}".strip())
         self._screen.draw(self._growing())
 
-    def clear_growing(self) -> None:
-        """Clear the growing lines."""
-        self._screen.draw([])
-
     def save(self, file: Path, to: Iterable[str]) -> list[Path]:
-        """Write the original to ``file`` and each caption beside it, such as ``talk.de.vtt``.
-
-        Raises `OSError`. Returns the files.
-        """
+        """Write the original to ``file``, captions to files like ``talk.de.vtt``; return all."""
         write = _writer(file)
         # In a room of others these are not the first events, but all of this speaker's.
         transcript = replace(Transcript.of(self._entries), complete=True)
-        files: list[tuple[Path, str | None]] = [(file, None)]
-        files += [(file.with_suffix(f".{lang}{file.suffix}"), lang) for lang in to]
-        for path, lang in files:
+        files = {file: None} | {file.with_suffix(f".{lang}{file.suffix}"): lang for lang in to}
+        for path, lang in files.items():
             path.write_text(write(transcript, (lang,)), encoding="utf-8")
-        return [path for path, _ in files]
+        return list(files)
 
     def _keep(self, event: Source | Final | Failed) -> None:
         if event.id.partition(".")[0] in self._own:

@@ -37,6 +37,7 @@ TOOLS = frozenset(("bench", "plan", "record", "replay", "top", "tune"))
 """Commands of the distribution ``caption-gateway-tools``, which may not be installed."""
 
 Fill = Callable[[argparse.ArgumentParser], None]  # A function that adds the flags of a command
+Run = Callable[[Any], int]  # A function that runs a command and returns the exit status
 
 
 class AddedCommand(NamedTuple):
@@ -91,8 +92,7 @@ def _sentence(exc: Exception) -> str:
 
 def _serve(args: argparse.Namespace) -> int:
     settings = loaded(args).settings
-    catalogue.refuse_exposure(settings)
-    catalogue.refuse_two_stores(settings)
+    catalogue.check(settings)
     set_up_logs(settings.log_level, settings.log_format)
     from gateway.server.process.serve import serve
 
@@ -134,10 +134,11 @@ def _add_listing(parser: argparse.ArgumentParser) -> None:
 
 
 def _settings(args: argparse.Namespace) -> int:
+    given = loaded(args)
     if args.json:
-        print(json.dumps(loading.as_json(loaded(args)), ensure_ascii=False, indent=2))
+        print(json.dumps(loading.as_json(given), ensure_ascii=False, indent=2))
     else:
-        print(loading.as_text(loaded(args)))
+        print(loading.as_text(given))
     return 0
 
 
@@ -212,33 +213,28 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=shown, help="show the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    def command(name: str, text: str, fill: Fill, run: Callable[[Any], int] | None = None) -> None:
+    def add(name: str, text: str, fill: Fill | None = None, run: Run | None = None) -> None:
+        """Add a command; by default it is the module of its name."""
+        fill = fill or _module(f"gateway.cli.{name}")
         made = commands.add_parser(name, help=text, description=text, allow_abbrev=False, fill=fill)
         made.set_defaults(run=run)
 
-    command("serve", "Run the gateway.", add_settings, _serve)
-    checked = "Check whether a gateway with these settings can start on this machine."
-    command("doctor", checked, _module("gateway.cli.doctor"))
-    once = "Translate one text, in this process or by a running gateway."
-    command("say", once, _module("gateway.cli.say"))
-    typed = "Type lines to a running gateway and read the captions."
-    command("chat", typed, _module("gateway.cli.chat"))
-    heard = "Send speech to a running gateway, and show or save its captions."
-    command("listen", heard, _module("gateway.cli.listen"))
+    add("serve", "Run the gateway.", add_settings, _serve)
+    add("doctor", "Check whether a gateway with these settings can start on this machine.")
+    add("say", "Translate one text, in this process or by a running gateway.")
+    add("chat", "Type lines to a running gateway and read the captions.")
+    add("listen", "Send speech to a running gateway, and show or save its captions.")
     names = "List the languages that the engine translates."
-    command("languages", names, _add_languages, _languages)
+    add("languages", names, _add_languages, _languages)
     values = "List all settings, their values and where each comes from."
-    command("settings", values, _add_listing, _settings)
-    models = "List the models that can be named, fetch one, or remove one."
-    command("models", models, _module("gateway.cli.models"))
-    key = "Make an API key. The key is printed once; the file keeps only its hash."
-    command("key", key, _module("gateway.cli.key"))
-    copied = "Copy the store to a new file, also while a gateway uses it."
-    command("backup", copied, _module("gateway.cli.backup"))
-    command("schema", "Print the protocol as JSON Schema.", _add_schema, _schema)
+    add("settings", values, _add_listing, _settings)
+    add("models", "List the models that can be named, fetch one, or remove one.")
+    add("key", "Make an API key. The key is printed once; the file keeps only its hash.")
+    add("backup", "Copy the store to a new file, also while a gateway uses it.")
+    add("schema", "Print the protocol as JSON Schema.", _add_schema, _schema)
     for point in sorted(metadata.entry_points(group=COMMANDS)):
         added: AddedCommand = point.load()
-        command(point.name, added.help, _module(added.module))
+        add(point.name, added.help, _module(added.module))
     return parser
 
 

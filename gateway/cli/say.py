@@ -18,9 +18,9 @@ from gateway.client import Captions, NotTranslated, Refused, connect
 from gateway.core.base.faults import no_source, other_language
 from gateway.core.base.model import Model
 from gateway.core.base.validation import AUTO, clean
+from gateway.engines import registry
 from gateway.engines.base.engine import Engine
 from gateway.engines.base.language_detection import Detector
-from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.io.tasks import running
 from gateway.job import Job
@@ -112,18 +112,16 @@ async def ask(text: str, url: str, source: str, out: CaptionPrinter) -> None:
 
 
 async def translate(text: str, settings: Settings, source: str | None, out: CaptionPrinter) -> None:
-    """Translate in this process: start the engine, use it once and close it.
-
-    Raises `ClientFault` for a text or language that cannot be translated, and whatever the start of
-    the engine raises.
-    """
-    engine = build(settings)
+    """Translate in this process: start the engine, use it once and close it. Raises its faults."""
+    engine = registry.build(settings)
     try:
         text = clean(text)
         if not text:
             raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
         source = _spoken(text, source or settings.lang, engine.profile)
         pairs = [engine.profile.resolve(source, target) for target in out.targets]
+        if settings.download:
+            await _fetch_models(settings, engine.profile, [*pairs])
         async with running(_show_loading(engine)):  # its end clears its line
             await engine.start()
         async with asyncio.TaskGroup() as tasks:
@@ -132,6 +130,17 @@ async def translate(text: str, settings: Settings, source: str | None, out: Capt
                 tasks.create_task(_stream(engine, job, out))
     finally:
         await engine.aclose()
+
+
+async def _fetch_models(settings: Settings, profile: Model, pairs: list[tuple[str, str]]) -> None:
+    """Fetch the named model: one text is not to be translated by a substitute."""
+    for source, target in [*pairs]:
+        if profile.pivots(source, target):
+            pairs += [(source, str(profile.pivot)), (str(profile.pivot), target)]
+    for model in registry.named(settings):
+        if model.pair is None or model.pair in pairs:
+            cache = registry.cache_directory(settings)
+            await asyncio.to_thread(registry.fetch, model, cache, complain)
 
 
 async def _show_loading(engine: Engine) -> None:

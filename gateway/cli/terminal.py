@@ -26,10 +26,7 @@ NEEDS_KEY = f"If the gateway requires an API key, set the variable {KEY}."
 
 
 async def lines(fd: int) -> AsyncGenerator[str]:
-    """Yield the lines of a terminal, pipe or file as they come.
-
-    No thread reads them: a thread would outlive Ctrl-C.
-    """
+    """Yield the lines of a terminal, pipe or file, without a thread, which would outlive Ctrl-C."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     rest = ""
     while data := await _bytes(fd):
@@ -78,9 +75,7 @@ class Screen:
         self._redraw()
 
     def draw(self, growing: list[str]) -> None:
-        """Show growing lines below the finished ones, one row each. Of a line that is too long the
-        end is shown.
-        """
+        """Show growing lines below the finished ones, one row each: of a long line the end."""
         if self.live and growing != self._growing:
             self._erase()
             self._growing = growing
@@ -151,10 +146,7 @@ def complain(text: str) -> None:
 
 
 def api_key() -> str | None:
-    """Return the API key from the environment.
-
-    No flag has it: other users of the machine can read those.
-    """
+    """Return the API key from the environment: other users of the machine can read flags."""
     return os.environ.get(KEY) or None
 
 

@@ -9,11 +9,8 @@ matched to requests (`gateway.client.requests`), which socket is in use
         print((await client.caption(id, "de")).text)
 
 To read events as they arrive, iterate: ``async for event in client``. `Captions` turns events into
-the captions that a reader sees.
-
-If the connection breaks, the client connects again and resumes: every event is delivered once, and
-utterances that may have been lost are sent again. Before a planned restart of the gateway the next
-socket is opened while the old one still works.
+the captions that a reader sees. If the connection breaks, the client connects again and resumes:
+every event is delivered once, and utterances that may have been lost are sent again.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection
 
 from gateway.client.audio import AudioSender
-from gateway.client.reconnect import Notice
+from gateway.client.reconnect import Notice, ReconnectingConnection
 from gateway.client.requests import RequestTracker
 from gateway.client.state.audio import (
     AudioBacklog,
@@ -36,31 +33,10 @@ from gateway.client.state.audio import (
 )
 from gateway.client.state.captions import KEPT
 from gateway.client.transport import Route
+from gateway.protocol import messages
 from gateway.protocol.audio import OPUS, Audio
 from gateway.protocol.fields import Translations
-from gateway.protocol.messages import (
-    Ack,
-    AskStats,
-    Auth,
-    Bye,
-    Cancel,
-    Cancelled,
-    Edit,
-    Edited,
-    Failed,
-    Final,
-    Get,
-    Retract,
-    Retracted,
-    Say,
-    ServerMessage,
-    Set,
-    Settings,
-    Snapshot,
-    View,
-    Want,
-    Welcome,
-)
+from gateway.protocol.messages import ServerMessage, View, Welcome
 from gateway.protocol.notices import Authenticated, Stats
 
 ANSWER_S = 30.0
@@ -74,14 +50,18 @@ class NotTranslated(Exception):
     after which the outcome is unknown.
     """
 
-    def __init__(self, event: Failed | Cancelled | Retracted | Welcome, id: str = "") -> None:
+    def __init__(
+        self,
+        event: messages.Failed | messages.Cancelled | messages.Retracted | Welcome,
+        id: str = "",
+    ) -> None:
         id = id or getattr(event, "id", "")
         match event:
-            case Failed():
+            case messages.Failed():
                 why = event.code if event.msg is None else event.msg.removesuffix(".")
-            case Cancelled():
+            case messages.Cancelled():
                 why = "it was cancelled"
-            case Retracted():
+            case messages.Retracted():
                 why = "it was withdrawn"
             case Welcome():  # pragma: no branch: there is no other type
                 why = "the connection was lost and its outcome is unknown"
@@ -142,8 +122,9 @@ async def connect(
     route = Route(url, query | {"speaker": speaker}, key, codec, answer_s, options)
     # The first connection is not tried again: a wrong address or key should fail at once.
     transport = await route.dial({})
-    tracker = RequestTracker(
-        route, transport, answer_s, resume=resume, patience_s=patience_s, notice=notice
+    tracker = RequestTracker(answer_s)
+    tracker.connection = ReconnectingConnection(
+        route, transport, tracker, resume=resume, patience_s=patience_s, notice=notice
     )
     client = Client(route, tracker)
     try:
@@ -172,20 +153,20 @@ class Client:
     def __init__(self, route: Route, tracker: RequestTracker) -> None:
         self._route = route
         self._tracker = tracker
-        self._ask, self._ref = tracker.ask, tracker.ref
-        self._name = tracker.connection.welcome.session
+        self._ask = tracker.ask
+        self._name = tracker.connection.transport.welcome.session
         self._said = 0
         self._revs: dict[str, int] = {}
 
     @property
     def socket(self) -> ClientConnection:
         """The newest socket."""
-        return self._tracker.connection.socket
+        return self._tracker.connection.transport.socket
 
     @property
     def welcome(self) -> Welcome:
         """The ``welcome`` of the newest socket."""
-        return self._tracker.connection.welcome
+        return self._tracker.connection.transport.welcome
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -231,18 +212,10 @@ class Client:
         # A room keeps no more utterances either, so an older one cannot be revised anyway.
         if len(self._revs) > KEPT:
             del self._revs[next(iter(self._revs))]
-        say = Say(
-            ref=self._ref(),
-            text=text,
-            id=id,
-            rev=rev,
-            final=final,
-            lang=lang,
-            speaker=speaker,
-            t0=t0,
-            t1=t1,
+        say = messages.Say(
+            text=text, id=id, rev=rev, final=final, lang=lang, speaker=speaker, t0=t0, t1=t1
         )
-        return (await self._ask(Ack, say)).id
+        return (await self._ask(messages.Ack, say)).id
 
     async def send_audio(
         self,
@@ -277,9 +250,9 @@ class Client:
         seconds = opus_seconds if codec == OPUS else pcm_seconds(rate)
         begin = Audio(codec=codec, rate=rate, from_=source)
         sender = AudioSender(self._tracker, begin, AudioBacklog(seconds, t0))
-        await sender.send(_pieces(audio, None if codec == OPUS else PcmPieces(rate)))
+        await sender.send(_frames(audio, None if codec == OPUS else PcmPieces(rate)))
 
-    async def cancel(self, id: str, lang: str | None = None) -> Cancelled:
+    async def cancel(self, id: str, lang: str | None = None) -> messages.Cancelled:
         """Stop work on an utterance, in one language or in all.
 
         The answer is about the first part. For each further part that had not ended there is an
@@ -289,7 +262,7 @@ class Client:
         :param lang: BCP 47 tag; None for all languages
         """
         langs = None if lang is None else (lang,)
-        return await self._ask(Cancelled, Cancel(ref=self._ref(), id=id, langs=langs))
+        return await self._ask(messages.Cancelled, messages.Cancel(id=id, langs=langs))
 
     async def want(
         self, *langs: str, view: View | None = None, backfill: int | None = None
@@ -301,15 +274,15 @@ class Client:
         :param backfill: number of ended utterances to receive in the new languages; default: the
             gateway's setting
         """
-        want = Want(ref=self._ref(), langs=langs, view=view, backfill=backfill)
-        # `want` is only answered by errors. Frames are answered in order, so an answer to `stats`
-        # with the same ref shows that there was none.
-        await self._ask(Stats, want, AskStats(ref=want.ref))
+        want = messages.Want(langs=langs, view=view, backfill=backfill)
+        # `want` is only answered by errors. Frames are answered in order, so the answer to `stats`
+        # shows that there was none.
+        await self._ask(Stats, want, messages.AskStats())
         self._route.query["to"] = ",".join(langs)
         if view is not None:
             self._route.query["view"] = view
 
-    async def edit(self, id: str, lang: str, text: str) -> Edited | Final:
+    async def edit(self, id: str, lang: str, text: str) -> messages.Edited | messages.Final:
         """Replace the text of a caption or of an original. Afterwards `caption` returns it.
 
         A corrected original is translated again. Allowed for moderators and for the speaker of the
@@ -319,18 +292,18 @@ class Client:
         :param lang: BCP 47 tag of the caption, or that of the original to correct the original
         :param text: the new text
         """
-        event = await self._ask(msgspec.Struct, Edit(ref=self._ref(), id=id, lang=lang, text=text))
-        assert isinstance(event, Edited | Final), event
+        event = await self._ask(msgspec.Struct, messages.Edit(id=id, lang=lang, text=text))
+        assert isinstance(event, messages.Edited | messages.Final), event
         return event
 
-    async def retract(self, id: str) -> Retracted:
+    async def retract(self, id: str) -> messages.Retracted:
         """Withdraw an utterance in all languages.
 
         Allowed for moderators and for the speaker of the utterance.
 
         :param id: id of an utterance, for all its parts, or of one part
         """
-        return await self._ask(Retracted, Retract(ref=self._ref(), id=id))
+        return await self._ask(messages.Retracted, messages.Retract(id=id))
 
     async def set(
         self,
@@ -340,7 +313,7 @@ class Client:
         source: str | None = None,
         speaker: str | None = None,
         style: str | None = None,
-    ) -> Settings:
+    ) -> messages.Settings:
         """Change settings of the room or of this speaker. None leaves a setting unchanged.
 
         :param context: description of the conversation for the model
@@ -349,15 +322,10 @@ class Client:
         :param speaker: display name of this speaker
         :param style: for example ``formal``, if the model supports it
         """
-        change = Set(
-            ref=self._ref(),
-            context=context,
-            glossary=glossary,
-            from_=source,
-            speaker=speaker,
-            style=style,
+        change = messages.Set(
+            context=context, glossary=glossary, from_=source, speaker=speaker, style=style
         )
-        settings = await self._ask(Settings, change)
+        settings = await self._ask(messages.Settings, change)
         # The next socket has to begin with the changed values. Settings of the room stay there.
         if source is not None:
             self._route.query["from"] = source
@@ -365,29 +333,29 @@ class Client:
             self._route.query["speaker"] = speaker
         return settings
 
-    async def get(self, id: str) -> Snapshot:
+    async def get(self, id: str) -> messages.Snapshot:
         """Return the present state of one utterance with all its captions."""
-        return await self._ask(Snapshot, Get(ref=self._ref(), id=id))
+        return await self._ask(messages.Snapshot, messages.Get(id=id))
 
     async def auth(self, key: str) -> Authenticated:
         """Send a new key or token before that of this connection expires."""
         # Only an accepted key replaces the old one, which stays valid after a refusal.
-        answer = await self._ask(Authenticated, Auth(ref=self._ref(), token=key))
+        answer = await self._ask(Authenticated, messages.Auth(token=key))
         self._route.key = key
         return answer
 
     async def stats(self) -> Stats:
         """Return the counters of this socket."""
-        return await self._ask(Stats, AskStats(ref=self._ref()))
+        return await self._ask(Stats, messages.AskStats())
 
     async def bye(self) -> Stats:
         """Wait until the utterances in flight are finished, and return the last counters.
 
         The gateway then closes the connection.
         """
-        return await self._ask(Stats, Bye(ref=self._ref()))
+        return await self._ask(Stats, messages.Bye())
 
-    async def caption(self, id: str, lang: str) -> Final | Edited:
+    async def caption(self, id: str, lang: str) -> messages.Final | messages.Edited:
         """Wait for a finished caption and return it, or its correction if there is one.
 
         :param id: id of an utterance or of a part
@@ -397,7 +365,7 @@ class Client:
         `ConnectionLost` if the connection has ended for good.
         """
         ending = await self._tracker.ending(id, lang)
-        if isinstance(ending, Final | Edited):
+        if isinstance(ending, messages.Final | messages.Edited):
             return ending
         raise NotTranslated(ending or self.welcome, id)
 
@@ -405,7 +373,7 @@ class Client:
 
     def __aiter__(self) -> Self:
         """Iterate over the events. From the first call on no event is dropped."""
-        self._tracker.iterate()
+        self._tracker.iterated = True
         return self
 
     async def __anext__(self) -> ServerMessage:
@@ -417,14 +385,14 @@ class Client:
         return await self._tracker.next()
 
 
-async def _pieces(
+async def _frames(
     audio: bytes | AsyncIterable[bytes], pcm: PcmPieces | None
 ) -> AsyncGenerator[bytes]:
     """Yield the frames of audio; ``pcm`` cuts them if they may be cut anywhere."""
-    if isinstance(audio, bytes):
-        for frame in (audio,) if pcm is None else pcm.cut(audio):
-            yield frame
-        return
-    async for part in audio:
+    async for part in _once(audio) if isinstance(audio, bytes) else audio:
         for frame in (part,) if pcm is None else pcm.cut(part):
             yield frame
+
+
+async def _once(audio: bytes) -> AsyncGenerator[bytes]:
+    yield audio

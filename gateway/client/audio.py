@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from msgspec.structs import replace
+
 from gateway.client.requests import RequestTracker
 from gateway.client.state.audio import AudioBacklog, AudioPace
-from gateway.client.transport import Refused
+from gateway.client.transport import Refused, Transport
 from gateway.protocol.audio import NONE, Audio, AudioState
 from gateway.protocol.messages import ServerMessage
 from gateway.protocol.notices import Error
 
 
 class AudioSender:
-    """The sender of one speaker's audio.
-
-    :param begin: the message with codec, rate and languages
-    :param backlog: keeps audio that may have to be sent again
-    """
+    """The sender of one speaker's audio. ``begin`` has its codec, rate and languages."""
 
     def __init__(self, tracker: RequestTracker, begin: Audio, backlog: AudioBacklog) -> None:
         self._tracker = tracker
@@ -29,16 +27,13 @@ class AudioSender:
         self._begin = begin
         self._backlog = backlog
         self._pace: AudioPace | None = None
-        self._socket: object = None  # on which the audio was begun
+        self._transport: Transport | None = None  # on which the audio was begun
         self._news = asyncio.Event()
         self._fault: Error | None = None
         self._now = asyncio.get_running_loop().time
 
     async def send(self, pieces: AsyncIterator[bytes]) -> None:
-        """Send everything, and wait until all of it is recognised.
-
-        Raises `Refused`, `ConnectionLost`, and `TimeoutError` if the begin is not answered.
-        """
+        """Send everything, and wait until all is recognised. Raises as `RequestTracker.ask`."""
         self._tracker.watch = self._note
         try:
             await self._start()
@@ -54,28 +49,20 @@ class AudioSender:
     async def _start(self) -> None:
         """Begin audio on the newest socket, and send the backlog, until no socket breaks."""
         while True:
-            socket = self._socket = self._connection.socket
-            begin = Audio(
-                ref=self._tracker.ref(),
-                codec=self._begin.codec,
-                rate=self._begin.rate,
-                from_=self._begin.from_,
-                t0=self._backlog.clock,
-            )
-            await self._tracker.ask(AudioState, begin)
-            info = self._connection.welcome.audio
+            transport = self._transport = self._connection.transport
+            await self._tracker.ask(AudioState, replace(self._begin, t0=self._backlog.clock))
+            info = transport.welcome.audio
             self._pace = None if info is None else AudioPace(info, self._now())
             for piece in self._backlog.begin():
-                if self._connection.socket is socket:
+                if self._connection.transport is transport:
                     await self._write(piece)
-            if self._connection.socket is socket:
+            if self._connection.transport is transport:
                 return
 
     async def _changed(self) -> bool:
         """Begin anew if there is another socket than before."""
-        if self._connection.lost is not None:
-            raise self._connection.lost
-        if self._connection.socket is self._socket and self._connection.ready:
+        self._raise()
+        if self._connection.transport is self._transport and self._connection.ready:
             return False
         await self._start()
         return True
@@ -83,7 +70,7 @@ class AudioSender:
     async def _write(self, piece: bytes) -> None:
         pace = self._pace
         if pace is not None:
-            while pace.full and self._connection.socket is self._socket:
+            while pace.full and self._connection.transport is self._transport:
                 self._raise()
                 self._news.clear()
                 await self._news.wait()
@@ -91,19 +78,18 @@ class AudioSender:
             pace.sent(self._backlog.seconds(piece), self._now())
         self._raise()
         # Another socket does not know of this audio yet, and `_changed` begins it there.
-        if self._connection.socket is self._socket:
+        if self._connection.transport is self._transport:
             await self._connection.send(piece)
 
     async def _finish(self) -> None:
         while True:
             await self._changed()
             # Its answer comes when all is heard; on a new socket it has to be asked for again.
-            end = Audio(ref=self._tracker.ref(), codec=NONE)
             try:
-                await self._tracker.ask(AudioState, end, patient=True)
+                await self._tracker.ask(AudioState, Audio(codec=NONE), patient=True)
             except Refused as exc:
                 # Asked again on the next socket, where no audio is on yet.
-                if exc.error.code != "audio_off" or self._connection.socket is self._socket:
+                if exc.error.code != "audio_off" or self._connection.transport is self._transport:
                     raise
             else:
                 return

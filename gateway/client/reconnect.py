@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -18,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import websockets
-from websockets.asyncio.client import ClientConnection
 
-from gateway.client.state.backoff import STABLE_S, Backoff
+from gateway.client.state.backoff import STABLE_S, backoff
 from gateway.client.state.recovery import ResumePosition, is_resumed
 from gateway.client.transport import ConnectionLost, Refused, Route, Transport
 from gateway.protocol.messages import DURABLE, PRIVATE, ClientMessage, ServerMessage, Welcome
@@ -52,7 +52,7 @@ Notice = Callable[[Disconnected | Welcome], None]
 class ReconnectingConnection:
     """A connection over one socket after the other, the first of which is open already.
 
-    :param listener: is told of events, and knows the requests that may be lost
+    :param listener: is told of events
     :param resume: open another socket when one breaks
     :param patience_s: seconds without a connection before it is given up; None for no limit
     :param notice: called with `Disconnected` before every attempt to reconnect, and with the
@@ -75,42 +75,31 @@ class ReconnectingConnection:
         """True once requests from before this socket have been sent again."""
         self.draining = False
         """True while the gateway is about to stop and refuses new utterances."""
+        self.transport = transport
+        """The newest socket."""
         self._route = route
-        self._transport = transport
         self._listener = listener
         self._resume = resume
-        self._patience_s = patience_s
+        self._patience_s = math.inf if patience_s is None else patience_s
         self._notice = notice
         self._token = transport.welcome.resume
         self._position = ResumePosition(transport.welcome)
-        self._backoff = Backoff(random.random)
-        self._attempts = 0  # number of attempts to reconnect, successful or not
-        self._since: float | None = None  # time of the loop since which there is no connection
+        self._tries = 0  # number of attempts to reconnect since the last stable connection
+        self._attempts = 0  # number of all attempts to reconnect
+        self._now = asyncio.get_running_loop().time
+        self._opened = self._now()  # when the newest socket was
+        self._since: float | None = None  # when the last one has ended, if there is no connection
         self._turn = asyncio.Lock()  # events of one socket at a time
         self._changed = asyncio.Event()
-        self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._readers: set[asyncio.Task[None]] = set()  # the tasks that end with their sockets
         self._dialling: asyncio.Task[None] | None = None
-        self._stable: asyncio.TimerHandle | None = None
         self._readers.add(self.spawn(self._read(transport)))
 
-    @property
-    def socket(self) -> ClientConnection:
-        return self._transport.socket
-
-    @property
-    def welcome(self) -> Welcome:
-        """The ``welcome`` of the newest socket."""
-        return self._transport.welcome
-
     async def send(self, *requests: ClientMessage | bytes) -> None:
-        """Send frames on the newest socket; `bytes` are audio.
-
-        If it has ended, its reading task handles that.
-        """
+        """Send frames on the newest socket, unless it has ended; `bytes` are audio."""
         with suppress(websockets.ConnectionClosed):
-            await self._transport.send(*requests)
+            await self.transport.send(*requests)
 
     async def change(self) -> None:
         """Wait until `ready`, `draining` or `lost` may have changed."""
@@ -125,15 +114,10 @@ class ReconnectingConnection:
         return task
 
     async def close(self) -> None:
-        """Close the connection.
-
-        The reading tasks continue until the close is answered, which may come behind many events.
-        """
+        """Close the connection. The reading tasks go on until the close is answered."""
         # The end that follows is wanted, so no other socket is opened.
-        self._closing = True
-        if self._stable is not None:
-            self._stable.cancel()
-        transport = self._transport
+        self._resume = False
+        transport = self.transport
         for task in self._tasks - self._readers:
             task.cancel()
         await transport.socket.close()
@@ -160,13 +144,13 @@ class ReconnectingConnection:
             await transport.socket.close(1007)
         finally:
             transport.ended.set()
-            if transport is self._transport:
+            if transport is self.transport:
                 self._break(transport.loss())
 
     async def _take(self, transport: Transport, event: ServerMessage) -> None:
         """Pass an event to the listener."""
         async with self._turn:
-            if transport is not self._transport:
+            if transport is not self.transport:
                 # Only answers arrive on an earlier socket alone.
                 self._listener.answer(event)
                 return
@@ -188,11 +172,11 @@ class ReconnectingConnection:
     async def _repeat(self, transport: Transport) -> None:
         """Send requests again that may have been lost with the socket before."""
         try:
-            for frames in self._listener.unanswered():
+            for frames in self._listener.pending.all_frames():
                 await transport.send(*frames)
         except websockets.ConnectionClosed:
             return  # the next socket repeats them
-        if transport is self._transport:
+        if transport is self.transport:
             self.ready = True
             self._changed.set()
 
@@ -201,14 +185,11 @@ class ReconnectingConnection:
     def _break(self, lost: ConnectionLost) -> None:
         """Handle the end of the newest socket."""
         self.ready = self.draining = False
-        if self._stable is not None:
-            self._stable.cancel()
-        now = asyncio.get_running_loop().time()
-        if self._closing or not self._resume or not lost.reconnect:
+        if not (self._resume and lost.reconnect):
             self._end(lost)
             return
         log.info("no connection: %s", lost)
-        self._since = now
+        self._since = self._now()
         if self._dialling is None:
             self._redial()
         else:
@@ -218,17 +199,22 @@ class ReconnectingConnection:
     def _redial(self) -> None:
         """Start to open the next socket, unless that is under way."""
         if self._dialling is None:
+            # A gateway that accepts sockets and closes them at once must not be asked without
+            # pause.
+            if self._now() - self._opened >= STABLE_S:
+                self._tries = 0
             self._dialling = self.spawn(self._dial())
 
     async def _dial(self) -> None:
         """Open the next socket, with as many attempts as needed. The old one may still be open."""
         try:
             while self.lost is None:
-                wait = self._backoff.wait()
+                wait = backoff(self._tries, random.random())
+                self._tries += 1
                 if self._since is not None:
-                    lost = self._transport.loss()
+                    lost = self.transport.loss()
                     # Asked before the wait, so that a program is not kept waiting for nothing.
-                    if self._impatient(wait):
+                    if self._now() - self._since + wait > self._patience_s:
                         self._end(lost)
                         return
                     self._notice(Disconnected(lost.code, lost.reason, wait))
@@ -259,23 +245,16 @@ class ReconnectingConnection:
     def _resume_query(self) -> dict[str, str | None]:
         """Return the query parameters that the next socket has besides the first one's."""
         # A private room cannot be named. The resume token leads to it.
-        room = None if self.welcome.room.startswith(PRIVATE) else self.welcome.room
+        joined = self.transport.welcome.room
+        room = None if joined.startswith(PRIVATE) else joined
         # The gateway may read an attempt that was given up after a later one. The number tells it
         # which one is the latest.
         self._attempts += 1
-        more: dict[str, str | None] = {"room": room, "resume": self._token}
-        more["attempt"] = str(self._attempts)
+        more = {"room": room, "resume": self._token, "attempt": str(self._attempts)}
         if room is not None or self._token is not None:
             seq = self._position.since(several="," in (self._route.query["to"] or ""))
             more |= {"epoch": self._position.epoch, "seq": str(seq)}
         return more
-
-    def _impatient(self, wait: float) -> bool:
-        """Tell whether waiting another ``wait`` seconds would exceed the patience."""
-        if self._patience_s is None or self._since is None:
-            return False
-        waited = asyncio.get_running_loop().time() - self._since
-        return waited + wait > self._patience_s
 
     def _refused(self, lost: ConnectionLost) -> None:
         """Give up opening the next socket. An old one that still works is used until its end."""
@@ -286,7 +265,7 @@ class ReconnectingConnection:
 
     async def _switch(self, transport: Transport) -> None:
         """Use ``transport`` from now on, as soon as the old socket has nothing that it lacks."""
-        old = self._transport
+        old = self.transport
         try:
             if not is_resumed(transport.welcome):
                 # Without a store the new process does not know the room, so captions in flight
@@ -297,15 +276,13 @@ class ReconnectingConnection:
                 await transport.socket.close()
         if self.lost is not None:
             return
-        self._transport = transport
+        self.transport = transport
         # A gateway without signing keys gives no new token. The old one may still work elsewhere.
         self._token = transport.welcome.resume or self._token
         self.ready = self.draining = False
-        self._since = None
+        self._opened, self._since = self._now(), None
         self._listener.reconnected(self._position.reconnected(transport.welcome))
         self._notice(transport.welcome)
-        # A gateway that accepts sockets and closes them at once must not be asked without pause.
-        self._stable = asyncio.get_running_loop().call_later(STABLE_S, self._backoff.reset)
         self._readers.add(self.spawn(self._read(transport)))
         # With missed events to come, `_take` repeats the requests behind the last of them.
         if not transport.replay:

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from gateway.client.reconnect import Notice, ReconnectingConnection
+from gateway.client.reconnect import ReconnectingConnection
 from gateway.client.state.captions import KEPT
 from gateway.client.state.recovery import PendingRequests
-from gateway.client.transport import Refused, Route, Transport
-from gateway.protocol.messages import (
-    Cancelled,
-    ClientMessage,
-    Edited,
-    Failed,
-    Final,
-    Retracted,
-    Say,
-    ServerMessage,
-)
+from gateway.client.transport import Refused
+from gateway.protocol import messages
+from gateway.protocol.messages import ClientMessage, ServerMessage
 from gateway.protocol.notices import Error
 
 QUEUE = 1024
@@ -34,50 +27,36 @@ QUEUE = 1024
 program that has begun to iterate, and drops the oldest events for one that never did."""
 
 T = TypeVar("T", bound=msgspec.Struct)
-Ending = Final | Edited | Failed | Cancelled | Retracted
+Ending = (
+    messages.Final | messages.Edited | messages.Failed | messages.Cancelled | messages.Retracted
+)
 """Events that end a caption or replace its text."""
 
 
 class RequestTracker:
-    """The listener of a `ReconnectingConnection`, whose options it passes on.
+    """The listener of a `ReconnectingConnection`. Answers are awaited for ``answer_s``."""
 
-    :param answer_s: seconds to wait for an answer
-    """
+    connection: ReconnectingConnection
 
-    def __init__(
-        self,
-        route: Route,
-        transport: Transport,
-        answer_s: float,
-        *,
-        resume: bool,
-        patience_s: float | None,
-        notice: Notice,
-    ) -> None:
+    def __init__(self, answer_s: float) -> None:
+        self.pending = PendingRequests()
+        """Requests that may be lost, which are sent again on another socket."""
+        self.iterated = False
+        """True once the program reads events, so that none is dropped from then on."""
         self._answer_s = answer_s
-        self._pending = PendingRequests()
         self._asked = 0
         self._answers: dict[str, asyncio.Future[ServerMessage | None]] = {}
         self._events: deque[ServerMessage] = deque()
-        self._iterated = False
         self._arrived, self._taken, self._ended = (asyncio.Event() for _ in range(3))
         self._endings: dict[tuple[str, str | None], Ending] = {}
         self._era = 0  # how often events were missed
         self.watch: Callable[[ServerMessage | None], None] | None = None
         """Function that is called with each new event, and with None if the socket has changed."""
-        self.connection = ReconnectingConnection(
-            route, transport, self, resume=resume, patience_s=patience_s, notice=notice
-        )
 
     # --- requests ---------------------------------------------------------------------------------
 
-    def ref(self) -> str:
-        """Return a new ``ref`` for a request."""
-        self._asked += 1
-        return f"r{self._asked}"
-
     async def ask(self, kind: type[T], *requests: ClientMessage, patient: bool = False) -> T:
-        """Send frames with the same ref, and return the first answer to it.
+        """Send frames with the same new ``ref``, and return the first answer to it.
 
         :param kind: type of the answer
         :param patient: wait without a limit, because the answer takes as long as a recognition
@@ -85,10 +64,10 @@ class RequestTracker:
         Raises `Refused` if the answer is an error, `ConnectionLost` if the connection has ended for
         good, `TimeoutError` if there is no answer in time.
         """
-        ref = requests[0].ref
-        assert ref is not None, "every request here has a ref"
-        answer: asyncio.Future[ServerMessage | None]
-        answer = asyncio.get_running_loop().create_future()
+        self._asked += 1
+        ref = f"r{self._asked}"
+        frames = [replace(request, ref=ref) for request in requests]
+        answer = asyncio.Future[ServerMessage | None]()
         try:
             async with asyncio.timeout(None if patient else self._answer_s):
                 while not self._can_send(requests[0]):
@@ -97,8 +76,8 @@ class RequestTracker:
                     raise self.connection.lost
                 self._answers[ref] = answer
                 # Before it is sent: the socket may break in the middle of the write.
-                self._pending.add(ref, *requests)
-                await self.connection.send(*requests)
+                self.pending.add(ref, *frames)
+                await self.connection.send(*frames)
                 event = await answer
         except TimeoutError as exc:
             raise TimeoutError(
@@ -108,7 +87,7 @@ class RequestTracker:
         finally:
             # A late answer must find nobody, and a request that nobody waits for is not repeated.
             self._answers.pop(ref, None)
-            self._pending.drop(ref)
+            self.pending.drop(ref)
         if event is None:
             assert self.connection.lost is not None, "only `closed` resolves with None"
             raise self.connection.lost
@@ -122,40 +101,25 @@ class RequestTracker:
         if self.connection.lost is not None:
             return True  # there is none to wait for
         # A gateway that is about to stop refuses new utterances.
-        new = isinstance(request, Say) and not self._pending.is_growing(request.id)
+        new = isinstance(request, messages.Say) and not self.pending.is_growing(request.id)
         return self.connection.ready and not (self.connection.draining and new)
 
     # --- for the program --------------------------------------------------------------------------
 
-    def iterate(self) -> None:
-        """Note that the program reads events, so that none is dropped from now on."""
-        self._iterated = True
-
     async def next(self) -> ServerMessage:
-        """Return the next event.
-
-        Raises `StopAsyncIteration` after a normal close (1000), `ConnectionLost` after any other.
-        """
+        """Return the next event. Raises `ConnectionLost`, `StopAsyncIteration` after code 1000."""
         while not self._events:
-            lost = self.connection.lost
-            if lost is not None:
-                if lost.code == 1000:
+            if self.connection.lost is not None:
+                if self.connection.lost.code == 1000:
                     raise StopAsyncIteration
-                try:
-                    raise lost
-                finally:
-                    del lost  # it refers to this frame
+                raise self.connection.lost
             self._arrived.clear()
             await self._arrived.wait()
         self._taken.set()
         return self._events.popleft()
 
     async def ending(self, id: str, lang: str) -> Ending | None:
-        """Wait for the end of a caption and return its event.
-
-        Returns None if the event was missed. Raises `ConnectionLost` if the connection has ended
-        for good.
-        """
+        """Return the end of a caption, or None if it was missed. Raises `ConnectionLost`."""
         era = self._era
         while True:
             ending = self._endings.get((id, lang)) or self._endings.get((id, None))
@@ -164,7 +128,7 @@ class RequestTracker:
             if self.connection.lost is not None:
                 raise self.connection.lost
             if era != self._era:
-                if not self._pending.will_repeat(id):
+                if not self.pending.will_repeat(id):
                     return None
                 era = self._era  # the utterance is sent again, so there will be another end
             self._ended.clear()
@@ -172,7 +136,7 @@ class RequestTracker:
 
     async def close(self) -> None:
         """Close the connection. Events in the queue are dropped."""
-        self._iterated = False
+        self.iterated = False
         self._taken.set()
         await self.connection.close()
 
@@ -191,12 +155,12 @@ class RequestTracker:
                 self.watch(event)
         # The answer to a request may have been lost with the old socket, but not the durable event
         # that it caused.
-        if replayed and (ref := self._pending.answered_by(event)) is not None:
-            self._pending.drop(ref)
+        if replayed and (ref := self.pending.answered_by(event)) is not None:
+            self.pending.drop(ref)
             self._resolve(ref, event)
         if self.answer(event) and fresh:
             # Waiting here stops the reading of the socket, so that the gateway notices the delay.
-            while self._iterated and len(self._events) >= QUEUE:
+            while self.iterated and len(self._events) >= QUEUE:
                 self._taken.clear()
                 await self._taken.wait()
             self._queue(event)
@@ -206,14 +170,10 @@ class RequestTracker:
         # After missed events a waiting `ending` may wait for an event that never comes.
         if not whole:
             self._era += 1
-        self._queue(self.connection.welcome)
+        self._queue(self.connection.transport.welcome)
         self._ended.set()
         if self.watch is not None:
             self.watch(None)
-
-    def unanswered(self) -> Iterable[tuple[ClientMessage, ...]]:
-        """Return the requests that may be lost, which are sent again on another socket."""
-        return self._pending.all_frames()
 
     def closed(self) -> None:
         """Note that there will be no further socket, and wake everything that waits."""
@@ -225,17 +185,16 @@ class RequestTracker:
             self.watch(None)
 
     def _note(self, event: ServerMessage) -> None:
-        self._pending.record(event)
+        self.pending.record(event)
         match event:
-            case Final() | Failed() | Cancelled(seq=int()):
+            case messages.Final() | messages.Failed() | messages.Cancelled(seq=int()):
                 self._end(event, event.lang)
-            case Edited():
+            case messages.Edited():
                 # A correction replaces the earlier end, while `_end` keeps the first one.
                 self._endings.pop((event.id, event.lang), None)
                 self._end(event, event.lang)
-            case Retracted():
-                for key in [key for key in self._endings if key[0] == event.id]:
-                    del self._endings[key]
+            case messages.Retracted():
+                self._endings = {k: end for k, end in self._endings.items() if k[0] != event.id}
                 self._end(event, None)
 
     def _end(self, event: Ending, lang: str | None) -> None:
@@ -254,7 +213,7 @@ class RequestTracker:
             ref = next(iter(self._answers), None)
         if ref is None:
             return True
-        meant = self._pending.answered(ref, event)
+        meant = self.pending.answered(ref, event)
         if meant is not None:
             self._resolve(ref, meant)
         elif isinstance(event, Error) and event.retry:
@@ -265,7 +224,7 @@ class RequestTracker:
     async def _insist(self, ref: str, seconds: float) -> None:
         """Send an utterance again that the gateway had accepted, lost, and refuses for now."""
         await asyncio.sleep(seconds)
-        await self.connection.send(*self._pending.frames(ref))
+        await self.connection.send(*self.pending.frames(ref))
 
     def _resolve(self, ref: str, event: ServerMessage | None) -> None:
         """Finish a request, with None if there will be no answer."""
@@ -276,7 +235,7 @@ class RequestTracker:
     def _queue(self, event: ServerMessage) -> None:
         """Queue an event for the program; drop the oldest if the program never reads."""
         # A program that only makes requests must not fill the memory with events.
-        if not self._iterated and len(self._events) >= QUEUE:
+        if not self.iterated and len(self._events) >= QUEUE:
             self._events.popleft()
         self._events.append(event)
         self._arrived.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -67,10 +68,9 @@ class Transport:
         self.replay = 0  # number of missed events that are still to be received
         self.ended = asyncio.Event()
         self.fault: ConnectionLost | None = None
-        self._wire: Any = msgspec.json
         # JSON is the default of a server that does not answer the offer.
-        if socket.subprotocol == "gw.v1.msgpack":
-            self._wire = msgspec.msgpack
+        packed = socket.subprotocol == "gw.v1.msgpack"
+        self._wire: Any = msgspec.msgpack if packed else msgspec.json
         self._decoder = self._wire.Decoder(ServerMessage)
 
     async def greet(self, answer_s: float) -> None:
@@ -116,10 +116,7 @@ class Transport:
         )
 
     def decode(self, frame: str | bytes) -> ServerMessage | None:
-        """Return the event in a frame, or None if its type is unknown to this version.
-
-        Raises `msgspec.MsgspecError` for anything else.
-        """
+        """Return the event in a frame, None for an unknown type. Raises `msgspec.MsgspecError`."""
         try:
             event: ServerMessage = self._decoder.decode(frame)
         except msgspec.ValidationError:
@@ -130,35 +127,24 @@ class Transport:
         return event
 
 
+@dataclass(repr=False)  # the key, and headers among the options, are secret
 class Route:
-    """Address, query, key and encoding for the sockets of one client."""
+    """Address, query, key and encoding of one client's sockets. Raises `ValueError`."""
 
-    def __init__(
-        self,
-        url: str,
-        query: dict[str, str | None],
-        key: str | None,
-        codec: str,
-        answer_s: float,
-        options: dict[str, Any],
-    ) -> None:
-        address(url, query)  # raises `ValueError` for an invalid address before anything is opened
-        self.query = query
-        self.key = key
-        self._url = url
-        self._codec = codec
-        self._answer_s = answer_s
-        self._options = options
+    url: str
+    query: dict[str, str | None]
+    key: str | None
+    codec: str
+    answer_s: float
+    options: dict[str, Any]
+    """Further arguments of `websockets.asyncio.client.connect`."""
+
+    def __post_init__(self) -> None:
+        address(self.url, self.query)
 
     async def dial(self, more: dict[str, str | None]) -> Transport:
-        """Open a socket and wait for ``welcome``.
-
-        :param more: further query parameters
-
-        Raises `Refused`, `ConnectionLost`, `ConnectionError` and `TimeoutError` like
-        `Transport.greet`, and `ValueError` if the URL is not an address.
-        """
-        url, options = self._url, dict(self._options)
+        """Open a socket and wait for ``welcome``. Raises as `Transport.greet`, and `ValueError`."""
+        url, options = self.url, dict(self.options)
         # In a header, and not in the query, since URLs end up in logs.
         if self.key is not None:
             bearer = {"Authorization": f"Bearer {self.key}"}
@@ -166,15 +152,13 @@ class Route:
         try:
             socket = await websockets.connect(
                 address(url, self.query | more),
-                subprotocols=[Subprotocol(f"gw.v1.{self._codec}")],
+                subprotocols=[Subprotocol(f"gw.v1.{self.codec}")],
                 **options,
             )
         except websockets.InvalidURI as exc:
             raise ValueError(f"{url!r} is not the address of a gateway: {exc}.") from exc
-        except websockets.InvalidStatus as exc:
-            raise ConnectionError(f"There is no gateway at {url}: {_refusal(exc)}") from exc
         except websockets.InvalidHandshake as exc:
-            raise ConnectionError(f"There is no gateway at {url}: {exc}.") from exc
+            raise ConnectionError(f"There is no gateway at {url}: {_refusal(exc)}") from exc
         except ssl.SSLError as exc:
             raise ConnectionError(f"TLS with {url} failed: {_tls_fault(exc)}") from exc
         except OSError as exc:
@@ -182,7 +166,7 @@ class Route:
             raise ConnectionError(f"There is no gateway at {url}: {why}. Is it running?") from exc
         transport = Transport(socket)
         try:
-            await transport.greet(self._answer_s)
+            await transport.greet(self.answer_s)
         except BaseException:  # a cancelled caller must not leave a socket open either
             await socket.close()
             raise
@@ -195,10 +179,11 @@ class _Fault(msgspec.Struct):
     error: str
 
 
-def _refusal(exc: websockets.InvalidStatus) -> str:
-    """Return the sentence in the body of the answer, or its status if there is none."""
+def _refusal(exc: websockets.InvalidHandshake) -> str:
+    """Return the sentence in the body of a gateway's answer, or the error if there is none."""
+    body = exc.response.body if isinstance(exc, websockets.InvalidStatus) else None
     try:
-        return msgspec.json.decode(exc.response.body or b"", type=_Fault).error
+        return msgspec.json.decode(body or b"", type=_Fault).error
     except msgspec.MsgspecError:
         return f"{exc}."
 

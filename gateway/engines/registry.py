@@ -2,7 +2,7 @@
 
 Owns: from `Settings` to one `Engine` and one `Recogniser`, and the messages for a missing model or
 package. Must not know: how they work, who uses them. The module of an engine is imported only when
-the engine is chosen, because vLLM takes seconds to import and need not be installed.
+it is chosen, because vLLM takes seconds to import and need not be installed.
 """
 
 from __future__ import annotations
@@ -11,28 +11,36 @@ import importlib.util
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
+from gateway.engines import profiles
+from gateway.engines.base import model_files
+from gateway.engines.base.engine import Engine
+from gateway.engines.base.language_detection import Detector
+from gateway.engines.fetched import known_models
+from gateway.engines.fetched.known_models import KnownModel
+from gateway.engines.profiles import Profile
+from gateway.engines.recognition.base import NEEDS_PACKAGE, Recogniser
+from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.pivot import PivotEngine
+from gateway.engines.wrappers.route import EngineRoute
+from gateway.engines.wrappers.routed import RoutedEngine
+from gateway.engines.wrappers.supervised import BACKOFF_MAX, Supervisor
 from gateway.errors import ClientFault, EngineFault
 from gateway.settings import catalogue
+from gateway.settings.catalogue import EngineTable, Settings
 from gateway.settings.setting import ENGINE_POINTS
 from gateway.text import languages
 
-if TYPE_CHECKING:
-    from gateway.engines.base.engine import Engine
-    from gateway.engines.fetched.known import KnownModel
-    from gateway.engines.profiles import Profile
-    from gateway.engines.recognition.base import Recogniser
-    from gateway.engines.wrappers.route import EngineRoute
-    from gateway.settings.catalogue import EngineTable, Settings
-
-    Maker = Callable[[Settings, Profile | None], Engine]
+Maker = Callable[[Settings, Profile | None], Engine]
 
 logger = logging.getLogger(__name__)
 
@@ -50,13 +58,10 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     Several engines, or one and its fallback, are put behind one that chooses among them for each
     job. Around it is the engine that translates in two steps, unless that is switched off.
 
-    :param guards: counts what the guards did, as `gateway.engines.wrappers.guarded` describes
+    :param guards: counts what the guards did
 
     Raises `EngineFault`, with a sentence for the operator, if a model or package is missing.
     """
-    from gateway.engines.wrappers.route import EngineRoute
-    from gateway.engines.wrappers.routed import RoutedEngine
-
     counts: MutableMapping[tuple[str, str], int] = guards if guards is not None else Counter()
     if not settings.engines and _fallback(settings) is None:
         return _pivoting(_wrapped(settings, counts, insist=False), settings)
@@ -105,8 +110,6 @@ def _check_pairs(route: EngineRoute, table: EngineTable) -> None:
 
 def _pivoting(engine: Engine, settings: Settings) -> Engine:
     """Wrap an engine in the one that translates the other pairs in two steps."""
-    from gateway.engines.wrappers.pivot import PivotEngine
-
     if settings.pivot == "off":
         return engine
     try:
@@ -119,7 +122,10 @@ def _pivoting(engine: Engine, settings: Settings) -> Engine:
 def _fallback(settings: Settings) -> Settings | None:
     """Return the settings of the fallback of an engine, None if it has none."""
     engine, model = settings.fallback, settings.fallback_model
-    if engine is None and _is_opus(settings) and (EMBEDDED / "config.json").is_file():
+    # Until a model of many pairs is there, the one in the package translates what it can.
+    models = named(settings) if engine is None else ()
+    many = len(models) > 1 or any(model.pair is None for model in models)
+    if many and (EMBEDDED / "config.json").is_file():
         engine, model = "ctranslate2", None
     if engine is None:
         return None
@@ -136,31 +142,19 @@ def _fallback(settings: Settings) -> Settings | None:
 def _wrapped(
     settings: Settings, counts: MutableMapping[tuple[str, str], int], *, insist: bool
 ) -> Engine:
-    """Construct an engine that is rebuilt when it dies, with its guards, for texts of any length.
-
-    :param insist: keep trying also if the first start fails
-    """
-    from gateway.engines.base.language_detection import Detector
-    from gateway.engines.wrappers.guarded import GuardedEngine
-    from gateway.engines.wrappers.piecewise import PiecewiseEngine
-    from gateway.engines.wrappers.supervised import BACKOFF_MAX, Supervisor
-
+    """Construct an engine with its wrappers. ``insist``: keep trying if the first start fails."""
     make = partial(_construct, _maker(settings.engine), settings)
     max_backoff = SERVER_BACKOFF_MAX if settings.engine == "openai" else BACKOFF_MAX
-    engine: Engine = Supervisor(make, insist=insist, hang=settings.hang_s, max_backoff=max_backoff)
-    # The scripted engine repeats the source, which the guards would reject as a copy.
-    if settings.engine == "scripted":
-        return engine
-    if settings.guards:
-        engine = GuardedEngine(engine, counts, Detector(()))
+    living = Supervisor(make, insist=insist, hang=settings.hang_s, max_backoff=max_backoff)
+    if living.repeats_source:
+        return living
     # Outside the guards, because these compare a source with its translation, piece by piece.
-    return PiecewiseEngine(engine)
+    guarded = GuardedEngine(living, counts, Detector(())) if settings.guards else living
+    return PiecewiseEngine(guarded)
 
 
 def _construct(make: Maker, settings: Settings) -> Engine:
     """Construct an engine. Raises `EngineFault` if its profile or files cannot be read."""
-    from gateway.engines import profiles
-
     try:
         profile = profiles.load(settings.profile) if settings.profile else None
         return make(settings, profile)
@@ -186,34 +180,23 @@ def _scripted(settings: Settings, profile: Profile | None) -> Engine:
 
 def cache_directory(settings: Settings) -> Path:
     """Return the directory of converted and fetched models."""
-    from gateway.engines.base import model_files
+    given = settings.cache_dir
+    return Path(given).expanduser() if given else model_files.user_cache()
 
-    return _cache(settings) or model_files.user_cache()
 
-
-def fetched(settings: Settings) -> KnownModel | None:
-    """Return the named model, if it can be fetched; None otherwise."""
-    from gateway.engines.fetched.known import known
-
+def named(settings: Settings) -> Sequence[KnownModel]:
+    """Return the models of the name in the settings that can be fetched; empty: none."""
+    name = settings.model or ""
     # A directory of this name takes precedence.
-    if settings.model is None or Path(settings.model).is_dir():
-        return None
-    return known().get(settings.model)
-
-
-def _is_opus(settings: Settings) -> bool:
-    """Tell whether the model is OPUS-MT for any pair."""
-    from gateway.engines.fetched.known import OPUS
-
-    named = settings.engine == "ctranslate2" and settings.model == OPUS
-    return named and not Path(OPUS).is_dir()
+    local = settings.engine != "ctranslate2" or Path(name).is_dir()
+    return () if local else known_models.named().get(name, ())
 
 
 def notice(model: KnownModel) -> str:
-    """Return a sentence about a download: its size, host and licence."""
+    """Return a sentence about a download: its size, address and licence."""
     return (
-        f"{model.name} ({model.languages}) is {model.megabytes} MB from {model.host}, under the"
-        f" licence {model.licence}."
+        f"{model.name} ({model.languages}) is {model.megabytes} MB from {model.address}, under the"
+        f" licence {model.terms}."
     )
 
 
@@ -234,32 +217,30 @@ def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
     from gateway.engines.ctranslate2.engine import CTranslate2Engine
     from gateway.engines.fetched.engine import FetchedEngine
 
-    cache, named = cache_directory(settings), fetched(settings)
-    options = {
-        name: getattr(settings, name)
-        for name in ("compute_type", "inter_threads", "batch", "intra_threads")
-    }
-    if _is_opus(settings):
-        return _opus(settings, cache, options)
-    if named is None:
-        directory = _directory(settings.model)
-        return CTranslate2Engine(
-            directory, profile, cache_dir=cache, name=_name(settings), **options
-        )
-    if not named.directory(cache).is_dir() and not settings.download:
+    cache, models = cache_directory(settings), named(settings)
+    names = ("compute_type", "inter_threads", "batch", "intra_threads")
+    options = {name: getattr(settings, name) for name in names}
+    if len(models) > 1:
+        return _opus(models, settings, cache, options)
+    if not models:
+        options |= {"cache_dir": cache, "name": _name(settings)}
+        return CTranslate2Engine(_directory(settings.model), profile, **options)
+    (model,) = models
+    if not model.directory(cache).is_dir() and not settings.download:
         raise EngineFault(
-            f"{named.name} is not on this machine. {notice(named)}",
-            hint=f"Allow that with --download, or fetch it now: gateway models fetch {named.name}.",
+            f"{model.name} is not on this machine. {notice(model)}",
+            hint=f"Allow that with --download, or fetch it now: gateway models fetch {model.name}.",
         )
-    return FetchedEngine(named, cache, partial(fetch, named, cache), profile=profile, **options)
+    return FetchedEngine(model, cache, partial(fetch, model, cache), profile=profile, **options)
 
 
-def _opus(settings: Settings, cache: Path, options: dict[str, Any]) -> Engine:
+def _opus(
+    every: Sequence[KnownModel], settings: Settings, cache: Path, options: dict[str, Any]
+) -> Engine:
     """Construct the engine of OPUS-MT for any pair."""
     from gateway.engines.fetched.engine import OpusEngine
-    from gateway.engines.fetched.known import known
 
-    models = {model.pair: model for model in known().values() if model.pair is not None}
+    models = {model.pair: model for model in every if model.pair is not None}
     if settings.download:
         return OpusEngine(models, cache, lambda model, say: fetch(model, cache, say), **options)
     models = {pair: model for pair, model in models.items() if model.directory(cache).is_dir()}
@@ -275,10 +256,8 @@ def _openai(settings: Settings, profile: Profile | None) -> Engine:
     from gateway.engines.openai.engine import OpenAIEngine
 
     if settings.openai_url is None:
-        raise EngineFault(
-            "The openai engine needs the address of a server:"
-            " --openai-url http://HOST:PORT/v1 or GATEWAY_OPENAI_URL."
-        )
+        flag = "--openai-url http://HOST:PORT/v1 or GATEWAY_OPENAI_URL"
+        raise EngineFault(f"The openai engine needs the address of a server: {flag}.")
     return OpenAIEngine(
         settings.openai_url,
         settings.model,
@@ -303,13 +282,8 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
     names = VllmOptions.__struct_fields__
     shared = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
     options = VllmOptions(**shared, extra=settings.vllm or {})
-    return VllmEngine(
-        model,
-        profile,
-        options,
-        cache_dir=_cache(settings),
-        name=_name(settings),
-    )
+    cache, name = cache_directory(settings), _name(settings)
+    return VllmEngine(model, profile, options, cache_dir=cache, name=name)
 
 
 _MAKERS: dict[str, Maker] = {
@@ -324,11 +298,10 @@ def _maker(name: str) -> Maker:
     """Return the function that constructs the engine of this name.
 
     It is one of this package, or what an entry point in the group ``caption_gateway.engines``
-    refers to: a function of the settings, and of the profile that they name or None. It returns an
-    `Engine`, and loads nothing before `Engine.start`. It raises `EngineFault` with a sentence for
-    the operator. Guards, supervision and fallback are put around every engine here.
+    refers to: a function of the settings, and of the profile that they name or None. It loads
+    nothing, and raises `EngineFault` with a sentence for the operator.
 
-    Raises `EngineFault` if there is no such engine, or the entry point cannot be imported.
+    Raises `EngineFault` if there is no such engine, or it cannot be imported.
     """
     if name in _MAKERS:
         return _MAKERS[name]
@@ -353,15 +326,8 @@ def _name(settings: Settings) -> str | None:
     return "embedded" if settings.model is None else None
 
 
-def _cache(settings: Settings) -> Path | None:
-    return Path(settings.cache_dir).expanduser() if settings.cache_dir else None
-
-
 def _directory(model: str | None) -> Path:
-    """Return the directory of a model, by default of the embedded one.
-
-    Raises `EngineFault` if it does not exist.
-    """
+    """Return the directory of a model, by default the embedded one. Raises `EngineFault`."""
     if model is None:
         if not (EMBEDDED / "config.json").is_file():
             raise EngineFault(
@@ -372,19 +338,16 @@ def _directory(model: str | None) -> Path:
     path = Path(model).expanduser()
     if not path.is_dir():
         raise EngineFault(
-            f"There is no model directory {path}. Name one that exists with --model DIR"
-            " or GATEWAY_MODEL."
+            f"There is no model directory {path}, and `gateway models` lists no such name. Name one"
+            " that exists with --model or GATEWAY_MODEL."
         )
     return path
 
 
 def build_recogniser(settings: Settings) -> Recogniser:
-    """Construct the recogniser of ``settings``, and load nothing before `Recogniser.start`.
-
-    Raises `EngineFault`, with a sentence for the operator, if a package or a setting is missing.
+    """Construct the recogniser of ``settings``, and load nothing before `Recogniser.start`. Raises
+    `EngineFault`, with a sentence for the operator.
     """
-    from gateway.engines.recognition.wrappers import FallbackRecogniser, SupervisedRecogniser
-
     kind, model = settings.recogniser_fallback, settings.recogniser_fallback_model
     primary = SupervisedRecogniser(partial(_recogniser, settings), insist=kind is not None)
     if kind is None:
@@ -428,7 +391,6 @@ def _openai_recogniser(settings: Settings) -> Recogniser:
 
 
 def _whisper_recogniser(settings: Settings) -> Recogniser:
-    from gateway.engines.recognition.base import NEEDS_PACKAGE
     from gateway.engines.recognition.whisper import WhisperModel, WhisperRecogniser
 
     if importlib.util.find_spec("faster_whisper") is None:

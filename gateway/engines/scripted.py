@@ -1,8 +1,8 @@
 """A deterministic engine and recogniser without a model, for tests, demos and load generation.
 
 Owns: visibly fake translations, streamed word by word, words that follow from the length of the
-audio, and injected faults (hold, step, fail, die). Must not know: clients, rooms, real models. The
-module is public, so that anyone who writes a client of the gateway can test with it.
+audio, and injected faults. Must not know: clients, rooms, real models. The module is public, for
+tests of clients.
 """
 
 from __future__ import annotations
@@ -14,16 +14,9 @@ import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, count
 
-from gateway.engines.base.engine import (
-    OWN_FAULT,
-    Aborted,
-    ModelEngine,
-    Sink,
-    SinkWrapper,
-    log_ids,
-)
+from gateway.engines.base.engine import OWN_FAULT, Aborted, ModelEngine, Sink, SinkWrapper, log_ids
 from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser
@@ -64,10 +57,7 @@ class ScriptedJob(SinkWrapper):
 
 
 class SharedTimers:
-    """Timers of many jobs: jobs due in the same millisecond share one timer of the event loop.
-
-    A timer for each chunk would cost more than all the rest of the engine.
-    """
+    """Timers of jobs due in the same millisecond: one for each would cost more than all else."""
 
     def __init__(self, callback: Callable[[ScriptedJob], None]) -> None:
         self._callback = callback
@@ -105,6 +95,8 @@ class ScriptedEngine(ModelEngine):
     :param faults: share of jobs, 0 to 1, that fail after their first chunk, evenly spread. Most of
         them are ``rejected``, and one in `FAULTS_PER_DEATH` ends the engine
     """
+
+    repeats_source = True
 
     def __init__(
         self,
@@ -247,17 +239,16 @@ class ScriptedEngine(ModelEngine):
 
     def _failing_share(self, share: float) -> Callable[[Job, int], None]:
         """Return a ``fault`` for ``share`` (0 to 1) of the jobs."""
-        due = 0.0
-        count = 0
+        jobs = count(1)
 
         def fault(job: Job, n: int) -> None:
-            nonlocal due, count
-            due += share if n == 1 else 0.0
-            if n != 1 or due < 1:
+            if n != 1:
                 return
-            due -= 1
-            count += 1
-            if count % FAULTS_PER_DEATH == 0:
+            number = next(jobs)
+            failed = int(number * share)
+            if failed == int((number - 1) * share):
+                return
+            if failed % FAULTS_PER_DEATH == 0:
                 self.die()
                 raise EngineGone("The scripted engine died by an injected fault.")
             raise JobFault("The scripted engine failed by an injected fault.", ErrorCode.REJECTED)
@@ -271,16 +262,9 @@ class ScriptedEngine(ModelEngine):
 
 
 def failing(
-    error: Exception,
-    *,
-    at: int = 0,
-    times: int = 1,
-    when: Callable[[Job], bool] = lambda _: True,
+    error: Exception, *, at: int = 0, times: int = 1, when: Callable[[Job], bool] = lambda _: True
 ) -> Callable[[Job, int], None]:
-    """Return a ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs.
-
-    :param when: tells whether a job may fail
-    """
+    """Return a ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs."""
     left = times
 
     def fault(job: Job, n: int) -> None:

@@ -3,9 +3,9 @@
 Owns: the client of these requests, its certificates, and which addresses can be used. Must not
 know: who asks, and for what.
 
-No answer changes a later request: there are no cookies, and no redirect is followed, since it would
-carry texts and credentials to an address that nobody has configured. Downloads of models have
-neither, and follow redirects with a client of their own (`gateway.engines.fetched.download`).
+There are no cookies, and no redirect is followed, since it would carry texts and credentials to an
+address that nobody has configured. Downloads of models have neither, and follow redirects with a
+client of their own (`gateway.engines.fetched.download`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ class _NoCookies(CookieJar):
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Return the TLS context of all clients.
-
-    Call it before the event loop runs: the first call takes up to 100 ms.
-    """
+    """Return the TLS context of all clients. Call it before the loop runs: it takes 100 ms."""
     return httpx2.create_ssl_context()
 
 

@@ -3,9 +3,8 @@
 Owns: the tasks until they end, what follows when one dies, and the priority of threads. Must not
 know: the work.
 
-Everything that has to go on for as long as its owner lives is run by `keep_running`. A task that
-dies of something that nobody expected is logged, counted and started again, so one fault cannot
-stop a part of the gateway for good while the rest goes on as if nothing had happened.
+Everything that has to go on for as long as its owner lives is run by `keep_running`, so that one
+fault cannot stop a part of the gateway for good while the rest goes on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -93,11 +92,7 @@ async def _uncancelled(work: Awaitable[T]) -> T:
 
 
 class BackgroundTasks:
-    """Tasks of one owner that nobody awaits.
-
-    :param log: logger that faults are written to
-    :param failure: message of the log line
-    """
+    """Tasks of one owner that nobody awaits. Faults are logged with the message ``failure``."""
 
     def __init__(self, log: logging.Logger, failure: str) -> None:
         self._log = log

@@ -1,8 +1,8 @@
 """Codecs between frames and messages: JSON, MessagePack, and plain lines for people.
 
-Owns: the names of the sub-protocols, decoding with a named error for any bytes, and one encoding
-per event. Must not know: the effects of a message, sockets. `gateway.protocol.frames` has the
-layout of a frame on the wire.
+Owns: the names of the sub-protocols, the text of ``help``, decoding with a named error for any
+bytes, and one encoding per event. Must not know: the effects of a message, sockets.
+`gateway.protocol.frames` has the layout of a frame on the wire.
 
 Invariant (``tests/protocol/test_codec.py``): any bytes either decode to a message or raise
 `ClientFault`.
@@ -18,7 +18,6 @@ import msgspec
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol import frames
 from gateway.protocol.frames import SHORT
-from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
     REQUESTS,
     ClientMessage,
@@ -35,6 +34,9 @@ from gateway.protocol.notices import Error
 class Codec(enum.Enum):
     """Encoding of the frames to a socket. The value is the WebSocket sub-protocol."""
 
+    wire: Callable[[ServerMessage], bytes | None]
+    """Returns the frame with its head, as it is written to a socket; None: it is not shown."""
+
     JSON = "gw.v1.json"
     MSGPACK = "gw.v1.msgpack"
     PLAIN = "plain"
@@ -42,38 +44,14 @@ class Codec(enum.Enum):
     # `Enum.__hash__` is a Python function that hashes the name. Identity is enough for a dict key.
     __hash__ = object.__hash__
 
-    def encode(self, message: ServerMessage) -> str | bytes | None:
-        """Return the payload of one frame: `str` for a text frame, `bytes` for a binary one.
-
-        None means that this codec does not show the message.
-        """
-        wire = self.wire(message)
-        return None if wire is None else frames.message(wire)
-
-    def wire(self, message: ServerMessage) -> bytes | None:
-        """Return the frame with its head, as it is written to a socket, or None.
-
-        JSON text stays `bytes`: a `str` in between would double the cost.
-        """
-        return _WIRES[self](message)
-
-    @property
-    def encoder(self) -> Callable[[ServerMessage], bytes | None]:
-        """Return the function behind `wire`, for callers that encode many messages."""
-        return _WIRES[self]
-
-
-_JSON = Codec.JSON
-"""Kept in a global because the look-up of an `Enum` member is a call."""
 
 _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 
 
 def _json_wire(message: ServerMessage) -> bytes:
-    """Return `frames.text` of the message. Inlined, because every delta passes here and function
-    calls are most of its cost.
-    """
+    # `frames.text`, inlined: every delta passes here, and function calls are most of its cost. A
+    # `str` in between would double the cost.
     payload = _to_json(message)
     size = len(payload)
     return SHORT[size] + payload if size < 126 else frames.text(payload)
@@ -88,11 +66,9 @@ def _plain_wire(message: ServerMessage) -> bytes | None:
     return None if line is None else frames.text(line.encode())
 
 
-_WIRES: dict[Codec, Callable[[ServerMessage], bytes | None]] = {
-    Codec.JSON: _json_wire,
-    Codec.MSGPACK: _msgpack_wire,
-    Codec.PLAIN: _plain_wire,
-}
+Codec.JSON.wire = _json_wire
+Codec.MSGPACK.wire = _msgpack_wire
+Codec.PLAIN.wire = _plain_wire
 
 
 def negotiate(offered: Sequence[str]) -> Codec | None:
@@ -100,17 +76,13 @@ def negotiate(offered: Sequence[str]) -> Codec | None:
 
     `Codec.PLAIN` is no sub-protocol: it is asked for in the query.
     """
-    for name in offered:
-        if name in (Codec.JSON.value, Codec.MSGPACK.value):
-            return Codec(name)
-    return None
+    known = (Codec.JSON.value, Codec.MSGPACK.value)
+    return next((Codec(name) for name in offered if name in known), None)
 
 
 def decode(frame: str | bytes) -> ClientMessage:
-    """Decode a client's frame. Text that does not begin with ``{`` becomes a `Say`.
-
-    Raises `ClientFault` (``bad_frame``, ``unknown_type``) with the reason and the place in the
-    frame.
+    """Decode a client's frame. Text that does not begin with ``{`` becomes a `Say`. Raises
+    `ClientFault` (``bad_frame``, ``unknown_type``) with the reason and the place in the frame.
     """
     try:
         # Whatever was negotiated: the kind of a frame tells its encoding.
@@ -168,8 +140,7 @@ class Envelope(msgspec.Struct, eq=False):
             return self._wire
         if self._codec is None:
             self._codec = codec
-            message = self.message
-            self._wire = wire = _json_wire(message) if codec is _JSON else codec.wire(message)
+            self._wire = wire = codec.wire(self.message)
             return wire
         if self._wires is None:
             self._wires = {}
@@ -233,11 +204,9 @@ def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
             f"There is no message of type {kind[:32]!r}.",
             "The types are: " + ", ".join(_TYPES) + ".",
         )
-    if isinstance(exc, RecursionError):
-        what = "it is nested too deeply"
-    else:
-        # Messages of msgspec name the path of the wrong value, but may quote long field names.
-        what = str(exc)[:200]
+    # Messages of msgspec name the path of the wrong value, but may quote long field names.
+    deep = isinstance(exc, RecursionError)
+    what = "it is nested too deeply" if deep else str(exc)[:200]
     if kind is not None:
         hint = "Such as: " + HELP[kind].partition("  ")[0]
     elif isinstance(frame, str):
@@ -245,3 +214,21 @@ def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
     else:
         hint = "A binary frame is read as one MessagePack map with string keys."
     return ClientFault(ErrorCode.BAD_FRAME, f"The frame could not be read: {what}.", hint)
+
+
+HELP: dict[str, str] = {
+    "say": '{"type":"say","text":"good morning"}  say a line (or just type it, without JSON)',
+    "audio": '{"type":"audio","codec":"pcm_s16le","rate":16000}  binary frames are speech now',
+    "chunk": '{"type":"chunk","data":"AAAA"}  send audio in base64 (bytes in MessagePack)',
+    "cancel": '{"type":"cancel","id":"u1"}  stop work on an utterance now',
+    "want": '{"type":"want","langs":["de","fr"],"view":"live"}  set what this socket reads',
+    "set": '{"type":"set","from":"en","glossary":{"standup":"Standup"}}  change room settings',
+    "edit": '{"type":"edit","id":"u1","lang":"de","text":"Guten Morgen."}  correct a caption',
+    "retract": '{"type":"retract","id":"u1"}  withdraw an utterance in all languages',
+    "get": '{"type":"get","id":"u1"}  show one utterance with all its captions',
+    "sync": '{"type":"sync","epoch":"9a41c07e","seq":41}  send the durable events after seq again',
+    "auth": '{"type":"auth","token":"..."}  send a new key before the old one expires',
+    "stats": '{"type":"stats"}  show the counters of this socket',
+    "help": '{"type":"help"}  show this list',
+    "bye": '{"type":"bye"}  finish the utterances in flight, then close',
+}

@@ -1,13 +1,16 @@
 """The types of the fields of messages, and the base classes of messages.
 
-Owns: bounds and descriptions of these fields, which are published in the JSON Schema. Must not
+Owns: bounds and descriptions of these fields, which are published in the JSON Schema; the way of a
+speaker's `Statement` from a ``say`` into the utterance, its events and its transcript. Must not
 know: any message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from functools import cache
+from itertools import repeat
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -79,3 +82,27 @@ class RoomSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     context: Personal | None = None
     glossary: Translations | None = None
     style: Personal | None = None
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """Details that a speaker states beside a text.
+
+    A field of `Say` with one of these names is kept with the utterance. `stated` copies it into
+    every event and transcript that has a field of the same name.
+    """
+
+    speaker: Personal | None = None
+    t0: float | None = None
+    t1: float | None = None
+
+
+def stated(message: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the details of a message that ``kind`` has fields for."""
+    names = _shared(type(message), kind)
+    return dict(zip(names, map(getattr, repeat(message), names), strict=True))
+
+
+@cache
+def _shared(source: type[msgspec.Struct], target: type[msgspec.Struct]) -> tuple[str, ...]:
+    names = {*source.__struct_fields__} & {*target.__struct_fields__}
+    return tuple(name for name in Statement.__struct_fields__ if name in names)

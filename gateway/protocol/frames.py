@@ -2,8 +2,6 @@
 
 Owns: the head of an unmasked, unfragmented data frame, added to a payload and removed again.
 Must not know: messages, sockets.
-
-A frame is built once and written to many sockets.
 """
 
 from __future__ import annotations
@@ -24,26 +22,21 @@ def binary(payload: bytes) -> bytes:
     return (_BINARY[size] if size < 126 else _head(BINARY, size)) + payload
 
 
-def frame(message: str | bytes) -> bytes:
-    """Return a text frame of a `str`, or a binary frame of `bytes`."""
-    return text(message.encode()) if isinstance(message, str) else binary(message)
-
-
 def message(wire: bytes) -> str | bytes:
-    """Return the payload of a frame: the inverse of `frame`."""
+    """Return the payload of a frame."""
     payload = wire[offset(wire) :]
     return payload.decode() if wire[0] == TEXT else payload
 
 
 def offset(wire: bytes) -> int:
-    """Return the length of the head of a frame in bytes, which is where its payload begins."""
+    """Return the length of the head of a frame, which is where its payload begins."""
     size = len(wire)
     # The heads have 2, 4 or 10 bytes. A payload of 126 to 65,535 bytes has a head of 4.
     return 2 if size < 128 else 4 if size < 65_540 else 10
 
 
 def _head(first: int, size: int) -> bytes:
-    """Return the head of a frame: ``first`` is its first byte, ``size`` the payload's in bytes."""
+    """Return the head of a frame: ``first`` is its first byte, ``size`` that of the payload."""
     if size < 126:
         return bytes((first, size))
     if size < 65_536:
@@ -52,6 +45,5 @@ def _head(first: int, size: int) -> bytes:
 
 
 SHORT = tuple(_head(TEXT, size) for size in range(126))
-"""Heads of short text frames, by the length of the payload."""
 _BINARY = tuple(_head(BINARY, size) for size in range(126))
-"""Heads of short binary frames, by the length of the payload."""
+"""Heads of short text and binary frames, by the length of the payload."""

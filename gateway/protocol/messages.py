@@ -34,17 +34,7 @@ from gateway.protocol.fields import (
     Terms,
     Translations,
 )
-from gateway.protocol.notices import (
-    Authenticated,
-    Degraded,
-    Error,
-    Goaway,
-    Help,
-    Lag,
-    Presence,
-    Stats,
-    Tick,
-)
+from gateway.protocol.notices import Answer, Notice, Presence
 
 VERSION = 1
 PRIVATE = "~"
@@ -153,22 +143,8 @@ class Bye(RequestStruct, frozen=True, kw_only=True, tag="bye"):
     """A request to finish the utterances in flight, send ``stats`` and close with 1000."""
 
 
-ClientMessage = (
-    Say
-    | Audio
-    | AudioChunk
-    | Cancel
-    | Want
-    | Set
-    | Edit
-    | Retract
-    | Get
-    | Sync
-    | Auth
-    | AskStats
-    | AskHelp
-    | Bye
-)
+_RoomRequest = Say | Audio | AudioChunk | Cancel | Want | Set | Edit | Retract | Get | Sync
+ClientMessage = _RoomRequest | Auth | AskStats | AskHelp | Bye
 REQUESTS: tuple[type[ClientMessage], ...] = get_args(ClientMessage)
 """All messages of clients, in the order of the documents."""
 
@@ -281,6 +257,7 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
     by: By
     ms: Timing
     flags: tuple[Code, ...] = ()
+    p: float | None = None
     t0: float | None = None
     t1: float | None = None
     ref: Code | None = None
@@ -390,30 +367,9 @@ class Synced(EventStruct, frozen=True, kw_only=True, tag="synced"):
     ref: Code | None = None
 
 
+_RoomEvent = Source | Delta | Final | Failed | Cancelled | Edited | Retracted | Settings | Presence
 ServerMessage = (
-    Welcome
-    | Ack
-    | AudioState
-    | HeardSpeech
-    | Source
-    | Delta
-    | Final
-    | Failed
-    | Cancelled
-    | Edited
-    | Retracted
-    | Settings
-    | Presence
-    | Snapshot
-    | Synced
-    | Authenticated
-    | Stats
-    | Help
-    | Tick
-    | Degraded
-    | Lag
-    | Goaway
-    | Error
+    Welcome | Ack | AudioState | HeardSpeech | _RoomEvent | Snapshot | Synced | Answer | Notice
 )
 EVENTS: tuple[type[ServerMessage], ...] = get_args(ServerMessage)
 """All messages of the server, in the order of the documents."""

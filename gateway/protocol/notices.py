@@ -99,3 +99,7 @@ class Error(EventStruct, frozen=True, kw_only=True, tag="error"):
     ref: Code | None = None
     msg: Personal
     hint: Personal | None = None
+
+
+Answer = Authenticated | Stats | Help
+Notice = Tick | Degraded | Lag | Goaway | Error

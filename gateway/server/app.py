@@ -33,7 +33,7 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.access.guarded_route import GuardedRoute
-from gateway.server.metrics import Metrics
+from gateway.server.metrics import Metrics, authentication, deliveries
 from gateway.server.outputs.outputs import Outputs
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
@@ -52,12 +52,12 @@ from gateway.server.routes import (
 )
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
-from gateway.server.runtime.fleet import Fleet, FleetOfOne
+from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner, SpeechModels
 from gateway.server.runtime.room_host import RoomHost, TextOptions
 from gateway.server.telemetry.start import start as start_telemetry
-from gateway.storage.base import Store
+from gateway.storage.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from gateway.server.telemetry.providers import Telemetry
@@ -65,13 +65,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("gateway.app")
 
 POLICY = (
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; "
 )
 """Content security policy of the demo page: its own files only. `_own_connections` is added."""
 HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?")
@@ -94,14 +89,8 @@ a first visit of the page loads more than forty files."""
 UNCHECKED = frozenset(("/healthz", "/readyz", "/readyz/rooms"))
 """Paths without a check of ``Origin`` and ``Host``. Load balancers call the gateway by any name,
 and the answers are not private."""
-HTTP_ROUTES = tuple(
-    route
-    for part in (
-        *(api, libretranslate, deepl, openai, audio_files),
-        *(transcripts, tickets, sse, qr, description),
-    )
-    for route in part.ROUTES
-)
+APIS, ROOMS = (api, libretranslate, deepl, openai, audio_files), (transcripts, tickets, sse, qr)
+HTTP_ROUTES = tuple(route for part in (*APIS, *ROOMS, description) for route in part.ROUTES)
 """Every HTTP route except those of the demo page."""
 UNSTARTED = ClientFault(
     ErrorCode.INTERNAL,
@@ -119,18 +108,17 @@ def create_app(
     authenticator: Authenticator,
     text: TextOptions | None = None,
     guards: Counter[tuple[str, str]] | None = None,
-    store: Store | None = None,
+    store: SqliteStore | None = None,
     fleet: Callable[[RoomHost], Fleet] | None = None,
     speech: SpeechModels | None = None,
 ) -> GatewayApp:
     """Return the gateway around an engine as an ASGI application.
 
-    `gateway.server.embed.gateway_app` makes an application that can be mounted from settings. Here
-    the caller starts and closes ``engine`` and ``store``. The application's lifespan must run: it
-    starts the housekeeping, and its end closes all rooms. A server that stops serving before the
-    lifespan ends should call ``app.state.hub.drain(seconds)`` first, so that captions in flight
-    are finished. Served by uvicorn without `gateway.server.process.serve.configure`, the
-    application works, but the bounds of `gateway.server.uvicorn` do not hold.
+    `gateway.server.build.gateway_app` makes one from settings, to be mounted. Here the caller
+    starts and closes ``engine`` and ``store``. The lifespan must run: it starts the housekeeping,
+    and its end closes all rooms. A server that stops serving before should first call
+    ``app.state.hub.drain(seconds)``, so that captions in flight are finished. The bounds of
+    `gateway.server.uvicorn` hold only with `gateway.server.process.serve.configure`.
 
     ``app.state`` has these attributes for embedders: ``hub`` (`Hub`), ``authenticator``,
     ``metrics`` (`Metrics`), ``outputs`` (`Outputs`), ``tracer`` (None unless the variables of
@@ -164,13 +152,14 @@ def create_app(
     host = RoomHost(engine, limits, text=replace(text, detect=detector), observe=observe)
     hub = Hub(
         host,
-        FleetOfOne(host, store) if fleet is None else fleet(host),
+        Fleet(host, store) if fleet is None else fleet(host),
         recognition=None if speech is None else RecognitionRunner(host, *speech),
         signer=authenticator.signer,
     )
-    outputs = Outputs(hub, metrics.registry)
+    outputs = Outputs(hub)
     telemetry = start_telemetry(hub, os.environ)
-    metrics.add_authenticator(authenticator)
+    metrics.add(authentication, authenticator)
+    metrics.add(deliveries, outputs)
     metrics.add_hub(hub, guards if guards is not None else Counter())
 
     @contextlib.asynccontextmanager
@@ -218,10 +207,7 @@ def create_app(
         endpoint,
         routes=routes,
         lifespan=lifespan,
-        middleware=[
-            Middleware(_with_checked_origin, authenticator=authenticator),
-            *_cors(authenticator.origins),
-        ],
+        middleware=[Middleware(_with_checked_origin, authenticator), *_cors(authenticator.origins)],
         exception_handlers=api.EXCEPTIONS,
     )
     app.state.hub = hub
@@ -263,12 +249,10 @@ class GatewayApp(Starlette):
 
     @contextlib.asynccontextmanager
     async def lifespan(self, host: Starlette) -> AsyncIterator[None]:
-        """Run the gateway while the block lasts.
+        """Run the gateway while the block lasts, for any host.
 
         Starlette runs the lifespan of the outermost application only. An application that mounts
         the gateway takes this method as its own ``lifespan``, or enters it in its own.
-
-        :param host: the application whose lifespan this is; ignored
         """
         async with self.parts(), self._run(self):
             self._running = True
@@ -321,7 +305,7 @@ def _with_security_headers(app: ASGIApp) -> ASGIApp:
                 # the page that it has kept.
                 if Headers(raw=headers).get("content-type", "text/html").startswith("text/html"):
                     host = Headers(scope=scope).get("host")
-                    policy = "; ".join((*POLICY, _own_connections(host)))
+                    policy = POLICY + _own_connections(host)
                     headers.append((b"content-security-policy", policy.encode()))
                     headers.extend(DOCUMENT_SECURITY)
                 else:

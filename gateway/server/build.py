@@ -1,7 +1,7 @@
 """The application of one gateway, from its settings.
 
-Owns: which parts the settings ask for. Must not know: how the application is served
-(`gateway.server.process.serve`, `gateway.server.embed`).
+Owns: which parts the settings ask for, also inside another Starlette or FastAPI application. Must
+not know: the application around it, how a process serves it (`gateway.server.process.serve`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from functools import partial
 
 from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
+from gateway.engines.registry import build as build_engine
+from gateway.engines.registry import build_recogniser
 from gateway.errors import ClientFault
 from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import GatewayApp, create_app
 from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.recognition import RecognitionRunner, SpeechModels
 from gateway.server.runtime.room_host import RoomHost, TextOptions
-from gateway.settings.catalogue import Settings, SettingsError, check_output
-from gateway.storage.base import Store
+from gateway.settings.catalogue import Settings, SettingsError, asks, check_output
 from gateway.storage.sqlite import store as sqlite
+from gateway.storage.sqlite.store import SqliteStore
 from gateway.text import languages
 
 
@@ -32,10 +34,9 @@ def build(
     guards: Counter[tuple[str, str]],
     keyring: Keyring | None = None,
 ) -> GatewayApp:
-    """Construct the application around an engine. Its ``state.store`` is not open yet.
+    """Construct the application around an engine and the counter of guards that it was built with.
 
-    :param guards: the counter that the engine was built with
-    :param keyring: keys in force if there is no key file
+    The keyring is in force if there is no file of keys. Its ``state.store`` is not open yet.
 
     Raises `SettingsError` for settings that cannot be used, `EngineFault` if what recognises speech
     is missing.
@@ -66,7 +67,7 @@ def default_language(settings: Settings) -> str | None:
 
 @contextlib.asynccontextmanager
 async def opened(
-    engine: Engine, store: Store | None, recognition: RecognitionRunner | None
+    engine: Engine, store: SqliteStore | None, recognition: RecognitionRunner | None
 ) -> AsyncIterator[None]:
     """Open a store while the block lasts; then close it, the recogniser and the engine."""
     async with contextlib.AsyncExitStack() as stack:
@@ -89,10 +90,9 @@ async def start_models(engine: Engine, recognition: RecognitionRunner | None) ->
 
 def build_speech(settings: Settings) -> SpeechModels:
     """Construct the recogniser that the settings name, without its model. Raises `EngineFault`."""
-    from gateway.engines import registry
     from gateway.engines.recognition import voice
 
-    recogniser = registry.build_recogniser(settings)
+    recogniser = build_recogniser(settings)
     voice.load()
     return SpeechModels(recogniser, voice.VoiceDetector)
 
@@ -110,3 +110,34 @@ def fleet(host: RoomHost, url: str) -> Fleet:
         return FleetRooms(host, url)
     except ValueError as exc:
         raise SettingsError(f"redis: {exc}") from exc
+
+
+def gateway_app(settings: Settings) -> GatewayApp:
+    """Return the gateway as an application to mount. Its lifespan starts and ends all its parts.
+
+    The lifespan opens the store and loads the model before it lets the application around it serve.
+    Settings of the listener are ignored (``host``, ``port``, ``certfile``, ``lan``, ``ping_s`` and
+    the like): the server around it has its own.
+
+    Raises `SettingsError` if nobody has to present a key and ``insecure`` is not set, `EngineFault`
+    if a model or package is missing. The lifespan raises `GatewayError` if the engine cannot start,
+    `StoreFault` if the store cannot open.
+    """
+    if not (asks(settings) or settings.insecure):
+        raise SettingsError(
+            "Everybody who reaches the application could use the gateway. Name a key file,"
+            " Settings(keys=...), or allow it, Settings(insecure=True)."
+        )
+    guards: Counter[tuple[str, str]] = Counter()
+    engine = build_engine(settings, guards)
+    app = build(settings, engine, guards)
+    recognition = app.state.hub.recognition
+
+    @contextlib.asynccontextmanager
+    async def parts() -> AsyncIterator[None]:
+        async with opened(engine, app.state.store, recognition):
+            await start_models(engine, recognition)
+            yield
+
+    app.parts = parts
+    return app

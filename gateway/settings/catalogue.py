@@ -40,10 +40,8 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of one of several engines: an ``[[engine]]`` table of the TOML file.
-
-    The string below a field is its documentation. Beside these keys a table has those of `Settings`
-    in `OF_AN_ENGINE`.
+    """Settings of one of several engines: an ``[[engine]]`` table of the TOML file, which may also
+    have the keys of `Settings` in `OF_AN_ENGINE`.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
@@ -63,10 +61,7 @@ class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of one output: an ``[[output]]`` table of the TOML file.
-
-    The string below a field is its documentation.
-    """
+    """Settings of one output: an ``[[output]]`` table of the TOML file."""
 
     kind: Literal["webhook", "youtube", "zoom"]
     """Receiver: ``webhook`` is sent every durable event in signed requests, ``youtube`` and
@@ -184,9 +179,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``openai`` uses another server, and ``scripted`` returns the source text with a mark,
     for tests. Installed packages can offer others."""
     model: str | None = None
-    """Directory or hub id of the model, a name that ``gateway models`` lists, ``opus-mt`` for all
-    of that family, each loaded when its language pair is first used, or its name on the ``openai``
-    server. Default: the model in the package, and with ``openai`` the only model of the server."""
+    """Directory or hub id of the model, a name that ``gateway models`` lists, such as ``opus-mt``
+    or ``nllb-200``, or its name on the ``openai`` server. Default: the model in the package, and
+    with ``openai`` the only model of the server."""
     download: bool = False
     """Download a named model of ``ctranslate2`` or ``whisper`` that is not on this machine. Without
     it nothing is downloaded, except by vLLM."""
@@ -205,8 +200,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     is ``checked`` with ``ctranslate2``."""
     fallback: str | None = None
     """Second engine that translates while the first one is not available. It is loaded at the
-    start, and readers are told by ``degraded``. Default: none, so captions fail until the engine is
-    back."""
+    start, and readers are told by ``degraded``. Default: the model in the package for ``opus-mt``
+    and ``nllb-200``, otherwise none, so captions fail until the engine is back."""
     fallback_model: str | None = None
     """Model of the engine ``fallback``. Default: the model in the package."""
     hang_s: Annotated[float, Meta(gt=0, le=86_400)] = 20.0
@@ -407,8 +402,7 @@ def engines(settings: Settings) -> tuple[EngineTable, ...]:
 
 def value(settings: Settings, name: str) -> Any:
     """Return the value of a setting, also of one in a group, by its name."""
-    flow = settings.flow
-    values = (settings.limits, flow.pace, flow.stability)
+    values = (settings.limits, settings.flow.pace, settings.flow.stability)
     for group, options in zip(GROUPS, values, strict=True):
         if name.startswith(group.prefix):
             return getattr(options, name.removeprefix(group.prefix))
@@ -428,8 +422,10 @@ def asks(settings: Settings) -> bool:
     return any((settings.keys, settings.jwt_key, settings.jwks_url, settings.jwks_file))
 
 
-def refuse_exposure(settings: Settings) -> None:
-    """Raise `SettingsError` if other machines could reach a gateway that requires no key."""
+def check(settings: Settings) -> None:
+    """Raise `SettingsError` if other machines could reach a gateway that requires no key, or if
+    rooms would be kept in two places.
+    """
     # `lan` creates keys at the start, so such a gateway requires keys as well.
     protected = settings.insecure or settings.lan or asks(settings)
     if not protected and not loopback(settings.host):
@@ -438,9 +434,5 @@ def refuse_exposure(settings: Settings) -> None:
             " for a meeting in the local network, or create a key with `gateway key` and pass the"
             " file with --keys, or use --insecure."
         )
-
-
-def refuse_two_stores(settings: Settings) -> None:
-    """Raise `SettingsError` if rooms would be kept in two places."""
     if settings.redis is not None and settings.store is not None:
         raise SettingsError("--redis cannot be combined with --store: rooms are kept in Redis.")

@@ -19,26 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.stability import WITHOUT_CHECKS, StabilityRules
 from gateway.errors import ClientFault
 from gateway.limits import Limits
-from gateway.settings.catalogue import (
-    CONFIG,
-    GROUPS,
-    KEY,
-    EngineTable,
-    OutputTable,
-    Settings,
-    SettingsError,
-    check_output,
-    engine_table,
-    output_table,
-    table,
-    value,
-)
+from gateway.settings import catalogue
+from gateway.settings.catalogue import EngineTable, OutputTable, Settings, SettingsError
 from gateway.settings.setting import PREFIX, Setting
 from gateway.text import languages
 
@@ -58,25 +47,20 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
     setting that was removed.
 
     :param flags: values by the names of the settings; ``config`` is the path of the TOML file
-    :param environ: environment variables
     """
-    settings = table()
-    given: dict[str, tuple[object, str]] = {}
-    path = flags.get("config") or environ.get(CONFIG)
-    tables: list[dict[str, Any]] = []
-    outputs: list[dict[str, Any]] = []
-    if path:
-        file = _flat(_toml(Path(str(path)).expanduser()))
-        if isinstance(file.get("engine"), list):
-            tables = file.pop("engine")
-        elif isinstance(file.get("engine"), dict):
-            raise SettingsError(f"{path}: write [[engine]], with two brackets, for each engine.")
-        outputs = file.pop("output", [])
-        for key in file:
-            if key not in settings:
-                refuse_removed(key, f"{key} in {path}")
-                raise SettingsError(f"{path}: there is no setting {key!r}.{near(key, settings)}")
-        given |= {key: (value, f"{key} in {path}") for key, value in file.items()}
+    settings = catalogue.table()
+    path = flags.get("config") or environ.get(catalogue.CONFIG)
+    file = _flat(_toml(Path(str(path)).expanduser())) if path else {}
+    if isinstance(file.get("engine"), dict):
+        raise SettingsError(f"{path}: write [[engine]], with two brackets, for each engine.")
+    tables = file.pop("engine") if isinstance(file.get("engine"), list) else []
+    outputs = file.pop("output", [])
+    for key in file:
+        if key not in settings:
+            refuse_removed(key, f"{key} in {path}")
+            raise SettingsError(f"{path}: there is no setting {key!r}.{near(key, settings)}")
+    given: dict[str, tuple[object, str]]
+    given = {key: (value, f"{key} in {path}") for key, value in file.items()}
     # `PORT` is a convention of hosting platforms. It wins over the file, which is often part of an
     # image, but not over a setting that is meant for the gateway alone.
     if environ.get("PORT"):
@@ -84,10 +68,11 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
     variables = {row.variable: row.name for row in settings.values()}
     warnings = []
     for name in sorted(environ):
-        # An empty variable counts as not set, as in `GATEWAY_MODEL= gateway serve`.
-        if name in variables and environ[name]:
-            given[variables[name]] = (environ[name], name)
-        elif name.startswith(PREFIX) and name not in variables and name not in (CONFIG, KEY):
+        if name in variables:
+            # An empty variable counts as not set, as in `GATEWAY_MODEL= gateway serve`.
+            if environ[name]:
+                given[variables[name]] = (environ[name], name)
+        elif name.startswith(PREFIX) and name not in (catalogue.CONFIG, catalogue.KEY):
             if environ[name]:
                 refuse_removed(name.removeprefix(PREFIX), name)
             # Another program may use a variable with the same prefix.
@@ -96,34 +81,30 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
         name: (value, settings[name].flag) for name, value in flags.items() if name in settings
     }
     values = {name: settings[name].read(value, origin) for name, (value, origin) in given.items()}
-    grouped: dict[type[msgspec.Struct], dict[str, Any]] = {}
-    for group in GROUPS:
-        grouped[group.struct] = {
-            name.removeprefix(group.prefix): values.pop(name)
-            for name in list(values)
-            if name.startswith(group.prefix)
-        }
+    limits, pace, stable = (_taken(values, group.prefix) for group in catalogue.GROUPS)
     named = [values] if "engine" in values or not tables else tables
     checks = any(entry.get("engine", "ctranslate2") == "ctranslate2" for entry in named)
-    rules = {"checked": StabilityRules(), "forced": WITHOUT_CHECKS}.get(
-        values.get("stability", "auto"), StabilityRules() if checks else WITHOUT_CHECKS
-    )
+    checks = {"checked": True, "forced": False}.get(values.get("stability", "auto"), checks)
+    rules = StabilityRules() if checks else WITHOUT_CHECKS
     settings_given = Settings(
         **values,
         outputs=_outputs(outputs, str(path)),
-        limits=Limits(**grouped[Limits]),
-        flow=StreamingOptions(
-            pace=PartialTiming(**grouped[PartialTiming]),
-            stability=msgspec.structs.replace(rules, **grouped[StabilityRules]),
-        ),
+        limits=Limits(**limits),
+        flow=StreamingOptions(pace=PartialTiming(**pace), stability=replace(rules, **stable)),
     )
     origins = {name: origin for name, (_, origin) in given.items()}
     # A flag or variable that names an engine wins over the file, also over its tables.
     if tables and "engine" not in given:
         engines, of_tables = _engines(tables, settings_given, str(path))
-        settings_given = msgspec.structs.replace(settings_given, engines=engines)
+        settings_given = replace(settings_given, engines=engines)
         origins |= of_tables
     return LoadedSettings(settings=settings_given, origins=origins, warnings=tuple(warnings))
+
+
+def _taken(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Remove the values whose names have a prefix, and return them without it."""
+    names = [name for name in values if name.startswith(prefix)]
+    return {name.removeprefix(prefix): values.pop(name) for name in names}
 
 
 def _engines(
@@ -134,9 +115,9 @@ def _engines(
     origins: dict[str, str] = {}
     for number, given in enumerate(tables, 1):
         where = f"[[engine]] {number} in {path}"
-        values = _read(given, engine_table(), where)
+        values = _read(given, catalogue.engine_table(), where)
         own = {key: values.pop(key) for key in EngineTable.__struct_fields__ if key in values}
-        merged = msgspec.structs.replace(settings, **values)
+        merged = replace(settings, **values)
         name = own.pop("name", None)
         if name is None:
             names = (merged.engine, *(f"{merged.engine}-{n}" for n in range(2, len(tables) + 1)))
@@ -162,10 +143,10 @@ def _outputs(tables: Sequence[Mapping[str, Any]], path: str) -> tuple[OutputTabl
     outputs: list[OutputTable] = []
     for number, given in enumerate(tables, 1):
         where = f"[[output]] {number} in {path}"
-        values = _read(given, output_table(), where, ("kind", "url", "room"))
+        values = _read(given, catalogue.output_table(), where, ("kind", "url", "room"))
         output = OutputTable(**values)
         try:
-            check_output(output)
+            catalogue.check_output(output)
         except SettingsError as fault:
             raise SettingsError(f"{where}: {fault}") from fault
         if output.label in (other.label for other in outputs):
@@ -177,13 +158,10 @@ def _outputs(tables: Sequence[Mapping[str, Any]], path: str) -> tuple[OutputTabl
 def _read(
     given: Mapping[str, Any], rows: Mapping[str, Setting], where: str, required: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the values of a table of the file. Raises `SettingsError`.
-
-    :param rows: the keys that the table may have
-    """
+    """Return the values of a table of the file, with the keys ``rows``. Raises `SettingsError`."""
     if unknown := next((key for key in given if key not in rows), None):
         hint = near(unknown, rows)
-        if unknown in table():
+        if unknown in catalogue.table():
             hint = " It is a setting of the whole gateway: move it above the tables."
         raise SettingsError(f"{where}: there is no key {unknown!r}.{hint}")
     if missing := next((key for key in required if key not in given), None):
@@ -201,10 +179,8 @@ def _pair(pair: tuple[str, str], where: str) -> tuple[str, str]:
 
 
 def refuse_removed(name: str, origin: str) -> None:
-    """Raise `SettingsError` with the replacement if a name is that of a removed setting.
-
-    :param name: name of a key, a flag or a variable without its prefix
-    :param origin: names the setting in the message
+    """Raise `SettingsError` with the replacement if a key, a flag or a variable without its prefix
+    names a removed setting. The message names its origin.
     """
     why = REMOVED.get(name.lstrip("-").lower().replace("-", "_"))
     if why is not None:
@@ -264,7 +240,7 @@ def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, given in file.items():
         # `[vllm]` is a setting whose value is a table, `[limit]` a prefix of several settings.
-        if isinstance(given, dict) and key not in table():
+        if isinstance(given, dict) and key not in catalogue.table():
             flat |= {f"{key}_{name}": inner for name, inner in given.items()}
         else:
             flat[key] = given
@@ -278,13 +254,11 @@ def as_text(loaded: LoadedSettings) -> str:
 
 def as_json(loaded: LoadedSettings) -> dict[str, dict[str, Any]]:
     """Return ``value`` and ``origin`` of every setting by its name. Secrets are masked."""
-    return {
-        name: {
-            "value": text if text == _MASK else msgspec.json.decode(text or "null"),
-            "origin": origin,
-        }
-        for name, text, origin in _in_force(loaded)
-    }
+    values: dict[str, dict[str, Any]] = {}
+    for name, text, origin in _in_force(loaded):
+        value = text if text == _MASK else msgspec.json.decode(text or "null")
+        values[name] = {"value": value, "origin": origin}
+    return values
 
 
 _MASK = "****"
@@ -292,21 +266,23 @@ _MASK = "****"
 
 def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
     """Yield name, value (JSON; empty for none, masked if secret) and origin of each setting."""
-    for row in table().values():
-        now = value(loaded.settings, row.name)
-        text = _MASK if row.secret and now else shown(now)
+    for row in catalogue.table().values():
+        text = _shown_of(row, catalogue.value(loaded.settings, row.name))
         yield row.name, text, loaded.origins.get(row.name, "default")
     for output in loaded.settings.outputs:
         # The address of an output contains a secret.
         yield f"output.{output.label}", shown([output.kind, output.room]), "[[output]]"
     for engine in loaded.settings.engines:
-        for row in engine_table().values():
+        for row in catalogue.engine_table().values():
             name = f"engine.{engine.name}.{row.name}"
             if name in loaded.origins:
                 own = row.name in EngineTable.__struct_fields__
-                now = getattr(engine if own else engine.settings, row.name)
-                text = _MASK if row.secret and now else shown(now)
+                text = _shown_of(row, getattr(engine if own else engine.settings, row.name))
                 yield name, text, loaded.origins[name]
+
+
+def _shown_of(row: Setting, value: object) -> str:
+    return _MASK if row.secret and value else shown(value)
 
 
 def shown(value: object) -> str:

@@ -65,14 +65,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def boolean(self) -> bool:
         """True if the value is a switch."""
-        return any(isinstance(kind, msgspec.inspect.BoolType) for kind in _alternatives(self.type))
+        return self._may_be(msgspec.inspect.BoolType)
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The allowed values, if they are a fixed list; else empty."""
-        kinds = _alternatives(self.type)
-        literals = [kind for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType)]
-        return tuple(str(value) for kind in literals for value in kind.values)
+        return tuple(str(value) for kind in self._kinds for value in getattr(kind, "values", ()))
 
     @property
     def wanted(self) -> str:
@@ -80,7 +78,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         if self.name in ("engine", "fallback"):
             own = ", ".join(f"`{engine}`" for engine in self._engines)
             return f"one of {own}, or the name of an engine of an installed package"
-        return " or ".join(_words(kind) for kind in _alternatives(self.type))
+        return " or ".join(map(_words, self._kinds))
 
     def read(self, value: object, origin: str) -> Any:
         """Return ``value`` converted. Raises `SettingsError`, whose message names ``origin``."""
@@ -91,10 +89,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                     value = msgspec.json.decode(value)
                 elif self.boolean:
                     value = _SWITCHES.get(value.lower(), value)
-                elif value.startswith(
-                    "."
-                ):  # JSON's numbers, which msgspec reads, begin with a digit
-                    value = self._with_zero(value)
+                elif value.startswith(".") and self._may_be(msgspec.inspect.FloatType):
+                    value = f"0{value}"  # JSON's numbers, which msgspec reads, begin with a digit
             read = msgspec.convert(value, self.type, strict=False)
             if self.name in ("engine", "fallback") and read not in (None, *self._engines):
                 # The entry points are read only for other names, because that takes milliseconds.
@@ -105,12 +101,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             shown = "its present value" if self.secret else repr(given)[:80]
             raise SettingsError(f"{origin} cannot be {shown}: it is {self.wanted}.") from exc
 
-    def _with_zero(self, value: str) -> str:
-        """Return ``.3`` as ``0.3`` if the value is a number."""
-        number = any(
-            isinstance(kind, msgspec.inspect.FloatType) for kind in _alternatives(self.type)
-        )
-        return f"0{value}" if number else value
+    @property
+    def _kinds(self) -> list[msgspec.inspect.Type]:
+        """Types of the value, without None."""
+        info = msgspec.inspect.type_info(self.type)
+        kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+        return [kind for kind in kinds if not isinstance(kind, msgspec.inspect.NoneType)]
+
+    def _may_be(self, kind: type[msgspec.inspect.Type]) -> bool:
+        return any(isinstance(one, kind) for one in self._kinds)
 
     @property
     def _engines(self) -> Sequence[str]:
@@ -124,14 +123,11 @@ def rows(struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = Non
     docs = _docstrings(struct)
     rows = []
     for field in msgspec.structs.fields(struct):
-        if field.name not in docs:
-            continue
-        default = {} if field.default_factory is not msgspec.NODEFAULT else field.default
-        default = None if default is msgspec.NODEFAULT else default
-        kind = field.type if meta is None else Annotated[field.type, meta]
-        rows.append(
-            Setting(name=prefix + field.name, type=kind, default=default, doc=docs[field.name])
-        )
+        if (doc := docs.get(field.name)) is not None:
+            default = {} if field.default_factory is not msgspec.NODEFAULT else field.default
+            default = None if default is msgspec.NODEFAULT else default
+            kind = field.type if meta is None else Annotated[field.type, meta]
+            rows.append(Setting(name=prefix + field.name, type=kind, default=default, doc=doc))
     return rows
 
 
@@ -146,13 +142,6 @@ def _docstrings(struct: type) -> dict[str, str]:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
                 docs[name] = " ".join(text.split())
     return docs
-
-
-def _alternatives(kind: Any) -> list[Any]:
-    """Return the types of a union, or a single type, without None."""
-    info = msgspec.inspect.type_info(kind)
-    kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
-    return [kind for kind in kinds if not isinstance(kind, msgspec.inspect.NoneType)]
 
 
 def _words(kind: msgspec.inspect.Type) -> str:

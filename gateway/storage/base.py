@@ -1,14 +1,12 @@
-"""Interface of a store, which keeps rooms beyond the life of a process.
+"""The history of a room as a store returns it, and the fault of a store.
 
-Owns: the `Store` protocol, and the history of a room that a store returns. Must not know: a
-particular store, rooms, sockets. `gateway.storage.sqlite.store` is the only implementation. Without
-a store nothing is written to disk.
+Owns: both, and the times that others allow a store. Must not know: files, rooms, sockets. Without
+a store, `gateway.storage.sqlite.store`, nothing is written to disk.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.errors import ErrorCode, GatewayError
@@ -40,61 +38,3 @@ class History:
     """Sum of all ``settings`` events, some of which may have left the log."""
     before: StreamPosition | None = None
     """Position in the epoch before that of the log, up to which both have the same events."""
-
-
-class Store(Protocol):
-    """A store of rooms. Its synchronous methods never wait for the disk."""
-
-    @property
-    def behind(self) -> int:
-        """Number of events that are not written yet."""
-
-    @property
-    def lost(self) -> int:
-        """Number of events that left a log, or that a process left, before they were written."""
-
-    async def open(self) -> None:
-        """Open the store. Raises `StoreFault`."""
-
-    async def close(self) -> None:
-        """Write the remaining events, within `CLOSE_S`, and release all rooms. Idempotent."""
-
-    async def flush(self) -> None:
-        """Write all events now, and delete rooms that have ended. Raises `StoreFault`."""
-
-    async def claim(self, name: str) -> History:
-        """Claim a room for this process, return its history, and write later events of its log.
-
-        The history is the same for every caller until `release` or `end`. It is new if there is
-        none, if the disk does not answer, and for private rooms, which are never written.
-
-        Raises `ClientFault` (``busy``) if another process has not released the room within
-        `HANDOVER_S`.
-        """
-
-    def release(self, name: str) -> None:
-        """Release a room to which this process appends nothing more.
-
-        Another process may claim it once it is written. Without effect for unclaimed rooms.
-        """
-
-    def end(self, name: str) -> None:
-        """Delete a claimed room that has ended, or keep it for ``keep_s`` seconds."""
-
-    async def forget(self, name: str) -> bool:
-        """Delete all rooms of a name now, and return whether there were any.
-
-        Raises `StoreFault` if traces may be left on the disk. Call it again in that case.
-        """
-
-    async def key(self) -> bytes:
-        """Return the signing key that all processes of this store share. Create it if needed.
-
-        Raises `StoreFault`.
-        """
-
-    async def load(self, name: str) -> History | None:
-        """Return a room's history for reading, or the newest kept one's. Raises `StoreFault`."""
-
-    async def names(self) -> list[str]:
-        """Return the names of all rooms, open or kept. Raises `StoreFault`."""

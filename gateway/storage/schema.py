@@ -85,12 +85,10 @@ def numbers(some: Iterable[int]) -> str:
 def restored(
     epoch: str, rows: Sequence[Sequence[Any]], began: float, now: float, limits: Limits
 ) -> tuple[EventLog, int]:
-    """Return the log of some rows, and the number of rows that it leaves out.
+    """Return the log of some rows, and the number of rows that it leaves out. Times are of the
+    clock of logs.
 
-    :param epoch: epoch of the log
     :param rows: ``(seq, at, body, author)``, newest first
-    :param began: start of the room, in seconds of the clock of logs
-    :param now: present time of that clock
     """
     entries: list[LogEntry] = []
     authors: dict[int, str] = {}

@@ -3,13 +3,11 @@
 Owns: the rooms that are followed, the written part of each log, and the rooms to delete. Must not
 know: files, rows, the time of writing, faults of the disk.
 
-There is no queue: the logs themselves contain the events that wait. Only a number is kept for each
-log.
+There is no queue: the logs themselves have the events that wait.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,14 +20,6 @@ from gateway.protocol.messages import Settings as Changed
 from gateway.storage.base import History
 
 
-class FollowPhase(enum.Enum):
-    """Phase of a followed room."""
-
-    LIVES = "lives"  # this process appends events
-    RELEASED = "released"  # the rest is written, then another process may claim the room
-    ENDED = "ended"  # the rest is written, then the room is kept as ended
-
-
 @dataclass(slots=True, eq=False)
 class FollowedRoom:
     """A room whose log is written behind."""
@@ -38,9 +28,9 @@ class FollowedRoom:
     began: float  # seconds since 1970
     history: History
     written: int = 0  # number of the newest event that is in the file, or that is lost
-    first: int = 1  # number of the oldest event that may be in the file
     stored: bool = False  # the row of the room is in the file
-    phase: FollowPhase = FollowPhase.LIVES
+    left: bool = False  # no events come any more: it is unfollowed when all are written
+    ended: bool = False  # it is kept as ended then; else another process may claim it
     log: EventLog = field(init=False)
     settings: Changed | None = field(init=False)
 
@@ -76,9 +66,8 @@ class RoomWrite:
 class WriteBehind:
     """The rooms of one process, and the events of each that are still to be written.
 
-    :param limits: ``rooms`` also bounds the rooms that were released and wait for the disk
-    :param keep: keep rooms that have ended; else they are deleted
-    :param drop: called with the number of events whenever events are lost
+    `Limits.rooms` also bounds the rooms that were released and wait for the disk. ``drop`` is
+    called with the number of events whenever some are lost.
     """
 
     def __init__(self, limits: Limits, *, keep: bool, drop: Callable[[int], None]) -> None:
@@ -97,8 +86,8 @@ class WriteBehind:
 
     @property
     def rooms(self) -> Sequence[FollowedRoom]:
-        """All followed rooms, including released and ended ones."""
-        return (*self._rooms.values(), *self._leaving)
+        """All followed rooms: released and ended ones, then open ones."""
+        return (*self._leaving, *self._rooms.values())
 
     @property
     def behind(self) -> int:
@@ -111,21 +100,20 @@ class WriteBehind:
 
     def find(self, name: str) -> FollowedRoom | None:
         """Return the open room of a name, else the one that was released last, or None."""
-        if name in self._rooms:
-            return self._rooms[name]
-        return next((room for room in reversed(self._leaving) if room.history.name == name), None)
+        return next((room for room in reversed(self.rooms) if room.history.name == name), None)
 
     def release(self, name: str) -> None:
         """Release a room. It is followed until its log is written."""
         room = self._rooms.pop(name, None)
         if room is not None:
-            self._leave(room, FollowPhase.RELEASED)
+            self._leave(room)
 
     def end(self, name: str) -> None:
         """End a room. It is followed until its log is written, or deleted if none are kept."""
         room = self._rooms.pop(name, None)
         if room is not None and self._keep:
-            self._leave(room, FollowPhase.ENDED)
+            room.ended = True
+            self._leave(room)
         elif room is not None:
             # Its events need not be written at all.
             self.doomed.add(room.id)
@@ -133,19 +121,18 @@ class WriteBehind:
     def forget(self, name: str) -> bool:
         """Mark all rooms of a name for deletion, and return whether there were any."""
         rooms = [room for room in self.rooms if room.history.name == name]
-        self._rooms.pop(name, None)
-        self._leaving = [room for room in self._leaving if room not in rooms]
-        self.doomed |= {room.id for room in rooms}  # until `wrote` reports their deletion
+        for room in rooms:
+            self.unfollow(room)
+            self.doomed.add(room.id)  # until `wrote` reports its deletion
         return bool(rooms)
 
     def gather(self, most: int) -> list[RoomWrite]:
         """Return the next events to write, at most ``most`` of all rooms together."""
         writes = []
-        # Rooms that were released or have ended come first, because another process may wait for
-        # them. Events that a log has dropped meanwhile are lost.
-        for room in (*self._leaving, *self._rooms.values()):
+        # Another process may wait for the rooms that come first.
+        for room in self.rooms:
             log = room.log
-            if log.seq == room.written and room.phase is FollowPhase.LIVES:
+            if log.seq == room.written and not room.left:
                 continue
             oldest = log.seq - len(log)
             # The log has dropped events before they were written, so they are lost.
@@ -157,7 +144,7 @@ class WriteBehind:
                 entries = log.entries(room.written)[:most]
                 most -= len(entries)
                 until = room.written + len(entries)
-                last = room.phase is not FollowPhase.LIVES and until == log.seq
+                last = room.left and until == log.seq
                 settings = room.settings
                 for entry in entries:
                     if isinstance(entry.event, Changed):
@@ -171,7 +158,6 @@ class WriteBehind:
             write.room.stored = True
             write.room.written = write.until
             write.room.settings = write.settings
-            write.room.first = max(write.room.first, write.oldest + 1)
             if write.last:
                 self.unfollow(write.room)
         self.doomed.difference_update(deleted)
@@ -188,9 +174,9 @@ class WriteBehind:
         self._rooms.clear()
         self._leaving.clear()
 
-    def _leave(self, room: FollowedRoom, phase: FollowPhase) -> None:
+    def _leave(self, room: FollowedRoom) -> None:
         """Follow a room that is no longer open until it is written."""
-        room.phase = phase
+        room.left = True
         self._leaving.append(room)
         # This happens only if the disk has failed for a long time. The memory must stay bounded.
         if len(self._leaving) > self._limits.rooms:

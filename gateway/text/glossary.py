@@ -32,10 +32,8 @@ class Glossary:
         self._last: tuple[str, tuple[str, ...]] = ("", ())  # the last text, and the terms in it
 
     def find(self, text: str, lang: str) -> tuple[tuple[str, str], ...]:
-        """Return the (term, translation) pairs whose term occurs in ``text``, in any case.
-
-        :param lang: canonical tag of the language of the translations. A term without one for
-            this language is left out
+        """Return the (term, translation) pairs whose term occurs in ``text``, in any case, and that
+        have a translation into a language.
         """
         if text != self._last[0]:  # each text is searched for in one language after the other
             self._last = (text, self._terms_in(text))
@@ -43,7 +41,6 @@ class Glossary:
         return tuple((term, to) for term, to in pairs if to is not None)
 
     def _terms_in(self, text: str) -> tuple[str, ...]:
-        """Return the terms that occur in a text."""
         if self._sought is None:
             sought = ((_folded(term), term) for term in self.terms)
             self._sought = [(folded, term) for folded, term in sought if folded]
@@ -69,9 +66,6 @@ def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
     """Tell whether a translation lacks the translation of one of the ``terms`` of its source.
 
     A word with an ending is accepted, other inflected forms are not.
-
-    :param terms: (term, translation) pairs found in the source
-    :param text: the translation
     """
     sought = [_folded(translation) for _, translation in terms]
     folded = _folded(text) if sought else ""

@@ -50,7 +50,8 @@ _NOT_A_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
 _NAMES: dict[str, list[str]] = tomllib.loads(
     resources.files("gateway.text").joinpath("languages.toml").read_text("utf-8")
 )
-_NAMED = tuple(_NAMES)
+NAMED = tuple(_NAMES)
+"""Canonical tags of all languages with a name."""
 
 # Tags by name: people write `to=german` and `to=deutsch`.
 _BY_NAME = {name.casefold(): tag for tag, names in _NAMES.items() for name in names}
@@ -73,15 +74,13 @@ def normalise(tag: str) -> str:
 
 
 def listed(tags: str) -> tuple[str, ...]:
-    """Return the canonical tags of languages that are separated by commas, each once.
-
-    Raises `ClientFault`: ``lang_unsupported``, and ``too_many_targets`` beyond `MAX_TAGS`.
+    """Return the canonical tags of languages that are separated by commas, each once. Raises
+    `ClientFault`: ``lang_unsupported``, and ``too_many_targets`` beyond `MAX_TAGS`.
     """
     asked = [tag for tag in tags.split(",") if tag.strip()]
     if len(asked) > MAX_TAGS:
-        raise ClientFault(
-            ErrorCode.TOO_MANY_TARGETS, f"{len(asked)} languages; {MAX_TAGS} may be named."
-        )
+        what = f"{len(asked)} languages; {MAX_TAGS} may be named."
+        raise ClientFault(ErrorCode.TOO_MANY_TARGETS, what)
     return tuple(dict.fromkeys(map(normalise, asked)))
 
 
@@ -103,15 +102,11 @@ def _normalise(tag: str) -> str:
 
 
 def _nonsense(tag: str) -> ClientFault:
-    return ClientFault(
-        ErrorCode.LANG_UNSUPPORTED,
-        f"`{tag[:MAX_TAG]}` is not a language tag." if tag else "The language tag is empty.",
-        hint=(
-            f"The tag of this language is `{of_name}`."
-            if (of_name := named(tag))
-            else "Use a BCP 47 tag, such as `en`, `pt-BR` or `zh-Hant`."
-        ),
-    )
+    what = f"`{tag[:MAX_TAG]}` is not a language tag." if tag else "The language tag is empty."
+    hint = "Use a BCP 47 tag, such as `en`, `pt-BR` or `zh-Hant`."
+    if of_name := named(tag):
+        hint = f"The tag of this language is `{of_name}`."
+    return ClientFault(ErrorCode.LANG_UNSUPPORTED, what, hint)
 
 
 def match(tag: str, supported: Sequence[str]) -> str | None:
@@ -170,7 +165,7 @@ def with_region(tag: str) -> str:
 
 def name(tag: str) -> str:
     """Return the English name, for prompts and menus; the tag itself if there is none."""
-    known = _match(tag, _NAMED)
+    known = _match(tag, NAMED)
     return _NAMES[known][0] if known else tag
 
 
@@ -179,12 +174,7 @@ def named(name: str) -> str | None:
     return _BY_NAME.get(name.strip().casefold())
 
 
-def named_tags() -> tuple[str, ...]:
-    """Return the canonical tags of all languages with a name."""
-    return _NAMED
-
-
 def endonym(tag: str) -> str:
     """Return the name of the language in that language; the tag itself if there is none."""
-    known = _match(tag, _NAMED)
+    known = _match(tag, NAMED)
     return _NAMES[known][1] if known else tag

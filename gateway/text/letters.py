@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache, lru_cache
+from itertools import groupby
 
 from langcodes import Language
 from langcodes.data_dicts import LIKELY_SUBTAGS
@@ -21,42 +22,19 @@ from langcodes.data_dicts import LIKELY_SUBTAGS
 from gateway.text.languages import script
 
 LETTERS = {
-    "Arab": ("ARABIC",),
-    "Armn": ("ARMENIAN",),
-    "Beng": ("BENGALI",),
-    "Bopo": ("BOPOMOFO",),
-    "Cyrl": ("CYRILLIC",),
-    "Deva": ("DEVANAGARI",),
-    "Ethi": ("ETHIOPIC",),
-    "Geor": ("GEORGIAN",),
-    "Grek": ("GREEK",),
-    "Gujr": ("GUJARATI",),
-    "Guru": ("GURMUKHI",),
-    "Hang": ("HANGUL",),
-    "Hani": ("CJK",),
-    "Hans": ("CJK",),
-    "Hant": ("CJK",),
-    "Hebr": ("HEBREW",),
-    "Hira": ("HIRAGANA",),
-    "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
-    "Kana": ("KATAKANA",),
-    "Khmr": ("KHMER",),
-    "Knda": ("KANNADA",),
-    "Kore": ("HANGUL", "CJK"),
-    "Laoo": ("LAO",),
-    "Latn": ("LATIN",),
-    "Mlym": ("MALAYALAM",),
-    "Mong": ("MONGOLIAN",),
-    "Mymr": ("MYANMAR",),
-    "Orya": ("ORIYA",),
-    "Sinh": ("SINHALA",),
-    "Taml": ("TAMIL",),
-    "Telu": ("TELUGU",),
-    "Tfng": ("TIFINAGH",),
-    "Thaa": ("THAANA",),
-    "Thai": ("THAI",),
-    "Tibt": ("TIBETAN",),
-}
+    code: tuple(names.split())
+    for code, names in {
+        "Arab": "ARABIC", "Armn": "ARMENIAN", "Beng": "BENGALI", "Bopo": "BOPOMOFO",
+        "Cyrl": "CYRILLIC", "Deva": "DEVANAGARI", "Ethi": "ETHIOPIC", "Geor": "GEORGIAN",
+        "Grek": "GREEK", "Gujr": "GUJARATI", "Guru": "GURMUKHI", "Hang": "HANGUL",
+        "Hani": "CJK", "Hans": "CJK", "Hant": "CJK", "Hebr": "HEBREW", "Hira": "HIRAGANA",
+        "Jpan": "CJK HIRAGANA KATAKANA", "Kana": "KATAKANA", "Khmr": "KHMER",
+        "Knda": "KANNADA", "Kore": "HANGUL CJK", "Laoo": "LAO", "Latn": "LATIN",
+        "Mlym": "MALAYALAM", "Mong": "MONGOLIAN", "Mymr": "MYANMAR", "Orya": "ORIYA",
+        "Sinh": "SINHALA", "Taml": "TAMIL", "Telu": "TELUGU", "Tfng": "TIFINAGH",
+        "Thaa": "THAANA", "Thai": "THAI", "Tibt": "TIBETAN",
+    }.items()
+}  # fmt: skip
 """ISO 15924 script to the first words of its letters' Unicode names. Texts in other scripts are not
 judged."""
 
@@ -64,7 +42,7 @@ DENSE = frozenset(("CJK", "HIRAGANA", "KATAKANA"))
 """Names of letters of which one says about as much as `DENSITY` Latin ones."""
 DENSITY = 2.5
 
-KNOWN = frozenset(name for names in LETTERS.values() for name in names)
+KNOWN = frozenset[str]().union(*LETTERS.values())
 """All names of letters in `LETTERS`. Other characters belong to no script."""
 
 BEYOND_LATIN = re.compile("[^\u0000-\u024f\u1e00-\u1eff\u2000-\u206f]")
@@ -110,8 +88,7 @@ def weigh(counts: Counter[str]) -> dict[str, float]:
 def is_other_cjk(code: str, counts: Counter[str]) -> bool:
     """Tell whether a text is Chinese instead of Japanese, or Japanese instead of Chinese.
 
-    :param code: script that the text should be in, as ISO 15924
-    :param counts: its letters, as `count_letters` returns them
+    It should be in the script ``code``, and has these letters.
     """
     kana = counts["HIRAGANA"] + counts["KATAKANA"]
     # A Japanese text of this length has kana, and a Chinese one has none.
@@ -125,9 +102,7 @@ def is_other_cjk(code: str, counts: Counter[str]) -> bool:
 def foreign_script(text: str, tags: Iterable[str]) -> str | None:
     """Return the script of a text that none of the languages is written in; None if one may be.
 
-    Latin letters are in no language foreign: names, brands and whole phrases are written in them.
-
-    :param tags: canonical tags of languages
+    Latin letters are foreign in no language: names, brands and whole phrases are written in them.
 
     >>> foreign_script("Привет, Anna", ["en"]), foreign_script("Let's meet in 東京", ["en"])
     ('Cyrl', None)
@@ -157,32 +132,20 @@ def foreign_letters(text: str, counts: Counter[str], used: Container[str]) -> st
 
 
 def written_in(tag: str, code: str) -> bool:
-    """Tell whether a language is written in a script.
-
-    :param code: the script, as ISO 15924
-    """
+    """Tell whether a language is written in a script."""
     return not _alphabet(tag).isdisjoint(LETTERS[code])
 
 
 def likely_language(code: str) -> str:
-    """Return the tag of the language that most texts of a script are in.
-
-    :param code: the script, as ISO 15924
-    """
+    """Return the tag of the language that most texts of a script are in."""
     return Language.get(f"und-{code}").maximize().language or "und"
 
 
 def _in_a_row(text: str, name: str) -> int:
     """Return the length of the longest run of letters of a script."""
-    longest = run = 0
-    for char in text:
-        # Marks that combine with a letter do not end the run.
-        if letter_script(char) == name:
-            run += 1
-            longest = max(longest, run)
-        else:
-            run = 0
-    return longest
+    # Marks that combine with a letter do not end the run.
+    runs = groupby(text, letter_script)
+    return max((len([*run]) for letters, run in runs if letters == name), default=0)
 
 
 @lru_cache(maxsize=512)

@@ -28,19 +28,14 @@ _UNITS = {
 _TENS = {
     "en": "twenty thirty forty fifty sixty seventy eighty ninety",
     "de": "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
-    "fr": "vingt trente quarante cinquante soixante",
+    "fr": "vingt trente quarante cinquante soixante septante huitante nonante",
     "es": "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa",
 }
 _HUNDREDS_ES = (
     "ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos"
     " novecientos"
 )
-_ONES = {
-    "en": ("a", "an"),
-    "de": ("eins", "eine", "einen", "einer", "einem"),
-    "fr": ("une",),
-    "es": ("uno", "una"),
-}
+_ONES = {"en": "a an", "de": "eins eine einen einer einem", "fr": "une", "es": "uno una"}
 """Other words for one."""
 
 _SCALES: Mapping[str, Mapping[str, int]] = {
@@ -202,31 +197,26 @@ def _west(text: str, code: str) -> Iterator[Number]:
     yield from _joined(parts, code)
 
 
-def _joined(parts: list[_NumberPart], code: str) -> Iterator[Number]:
-    """Yield the numbers of adjacent parts: two million five hundred thousand is one."""
-    before: _NumberPart | None = None
+def _joined(parts: list[_NumberPart], code: str) -> list[Number]:
+    """Return the numbers of adjacent parts: two million five hundred thousand is one."""
+    joined: list[_NumberPart] = []
     for part in parts:
         value = part.value * 10**part.power
+        before = joined[-1] if joined else None
         if before is not None and value < 10**before.power:
-            before = _NumberPart(before.value + value, part.power)
+            joined[-1] = _NumberPart(before.value + value, part.power)
         elif before is not None and code == "en" and _is_year(before, part):
-            before = _NumberPart(before.value * 100 + value)
+            joined[-1] = _NumberPart(before.value * 100 + value)
         else:
-            yield from _whole(before)
-            before = part._replace(value=value)
-    yield from _whole(before)
+            joined.append(part._replace(value=value))
+    # "Tausend Dank", "mil gracias": a scale alone is no number.
+    return [Number(part.value, part.figures) for part in joined if not part.bare]
 
 
 def _is_year(first: _NumberPart, second: _NumberPart) -> bool:
     """Tell whether two number words are a year: nineteen ninety-five, but not nine thirty."""
     words = not (first.figures or second.figures or first.power or second.power)
     return words and 17 <= first.value <= 20 and 10 <= second.value <= 99
-
-
-def _whole(part: _NumberPart | None) -> Iterator[Number]:
-    # "Tausend Dank", "mil gracias": a scale alone is no number.
-    if part is not None and not part.bare:
-        yield Number(part.value, part.figures)
 
 
 def _longest(
@@ -253,41 +243,31 @@ def _words(code: str) -> dict[str, int]:
     if code not in _UNITS:
         return {}
     units = [word.replace("-", " ") for word in _UNITS[code].split()]
-    found = {word: n for n, word in enumerate(units, 1)}
-    for ten, word in enumerate(_TENS[code].split(), 2):
-        found[word] = 10 * ten
-        for unit, name in enumerate(units[:9], 1):
-            joined = f"{name}und{word}" if code == "de" else f"{word} {name}"
-            found[joined] = 10 * ten + unit
-    found |= dict.fromkeys(_ONES[code], 1)
+    tens = [(word, 10 * n) for n, word in enumerate(_TENS[code].split(), 2)]
+    found = {word: n for n, word in enumerate(units, 1)} | dict(tens)
+    for word, ten in tens:
+        for n, unit in enumerate(units[:9], 1):
+            found[f"{unit}und{word}" if code == "de" else f"{word} {unit}"] = ten + n
+    found |= dict.fromkeys(_ONES[code].split(), 1)
     match code:
         case "fr":
-            for unit, name in enumerate(units[9:19], 10):
-                found[f"soixante {name}"] = 60 + unit
-            for unit, name in enumerate(units[:19], 1):
-                found[f"quatre vingt {name}"] = 80 + unit
+            found |= {f"soixante {unit}": 60 + n for n, unit in enumerate(units[9:], 10)}
+            found |= {f"quatre vingt {unit}": 80 + n for n, unit in enumerate(units, 1)}
             found |= {"quatre vingt": 80, "quatre vingts": 80}
-            for ten, word in ((70, "septante"), (80, "huitante"), (90, "nonante")):
-                found |= {word: ten} | {f"{word} {u}": ten + n for n, u in enumerate(units[:9], 1)}
             hundreds = [("cent", 100), ("cents", 100)]
-            hundreds += [
-                (f"{u} {c}", 100 * n)
-                for n, u in enumerate(units[:9], 1)
-                if n > 1
-                for c in ("cent", "cents")
-            ]
+            for n, unit in enumerate(units[1:9], 2):
+                hundreds += [(f"{unit} cent", 100 * n), (f"{unit} cents", 100 * n)]
         case "es":
             found |= {"veintiuno": 21, "veintiuna": 21, "cien": 100}
-            for ten, word in enumerate(_TENS["es"].split()[1:], 3):
-                found |= {f"{word} uno": 10 * ten + 1, f"{word} una": 10 * ten + 1}
+            found |= {f"{word} {one}": ten + 1 for word, ten in tens[1:] for one in ("uno", "una")}
             hundreds = [(w, 100 * n) for n, w in enumerate(_HUNDREDS_ES.split(), 1)]
             hundreds += [(w[:-2] + "as", n) for w, n in hundreds[1:]]
         case "de":
-            hundreds = [("hundert", 100)]
-            hundreds += [(f"{u}hundert", 100 * n) for n, u in enumerate(units, 1)]
+            hundreds = [(f"{unit}hundert", 100 * n) for n, unit in enumerate(units, 1)]
+            hundreds.append(("hundert", 100))
         case _:
-            hundreds = [("hundred", 100), ("a hundred", 100)]
-            hundreds += [(f"{u} hundred", 100 * n) for n, u in enumerate(units, 1)]
+            hundreds = [(f"{unit} hundred", 100 * n) for n, unit in enumerate(units, 1)]
+            hundreds += [("hundred", 100), ("a hundred", 100)]
     gap = "" if code == "de" else " "
     rest = [("", 0), *((word, n) for word, n in found.items() if n < 100)]
     for word, n in hundreds:

@@ -8,6 +8,7 @@ import { createServer } from "node:net";
 import { after, afterEach, before } from "node:test";
 
 import { chromium } from "playwright-core";
+import puppeteer from "puppeteer-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
@@ -19,7 +20,10 @@ const DESK = { viewport: { width: 1440, height: 900 } };
 
 mkdirSync(PICTURES, { recursive: true });
 
-const SERVE = ["-m", "gateway", "serve", "--engine", "scripted", "--scripted-pace", "0.01"];
+// The rooms of the tests before count for half a minute, and on a busy machine captions take longer than alone. The
+// gateway would be overloaded then: it makes no partial texts, and tells a new room to try again in five seconds.
+const CALM = ["--limit-soon-s", "60"];
+const SERVE = ["-m", "gateway", "serve", "--engine", "scripted", "--scripted-pace", "0.01", ...CALM];
 
 /**
  * Start a gateway, by default with the scripted engine, or another application that `module` names.
@@ -86,6 +90,30 @@ export async function open({ browser, address }, path, { phone = false, dark = f
   await prepare?.(page);
   await page.goto(at + path);
   return page;
+}
+
+/**
+ * Open a page in a Firefox of its own, which the test closes.
+ * @param options `lang` is the language of the browser, `viewport` the size of its window; `prepare(page)` runs before loading
+ * @returns a page of Puppeteer; its list `faults` collects errors of scripts
+ */
+export async function inFirefox(address, { lang = "en", viewport = DESK.viewport, prepare } = {}) {
+  const browser = await puppeteer.launch({
+    browser: "firefox", executablePath: process.env.FIREFOX, headless: true, extraPrefsFirefox: { "intl.accept_languages": lang },
+  });
+  const page = await browser.newPage();
+  page.faults = [];
+  // Firefox reports a socket that fails as an error of the page.
+  page.on("pageerror", ({ message }) => /^Firefox can’t establish|was interrupted while/.test(message) || page.faults.push(message));
+  await page.setViewport(viewport);
+  await prepare?.(page);
+  await page.goto(address);
+  return page;
+}
+
+/** Wait until a function of the page returns true; both drivers can evaluate one under the page's security policy. */
+export async function until(page, condition, value) {
+  while (!(await page.evaluate(condition, value))) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 /**

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from gateway.server.embed import gateway_app
+from gateway.server.build import gateway_app
 from gateway.settings.catalogue import Settings
 
 captions = gateway_app(Settings(engine="scripted", insecure=True))

@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 import puppeteer from "puppeteer-core";
 
-import { CHROMIUM, newRoom, startGateway } from "./fixtures.js";
+import { CHROMIUM, newRoom, startGateway, until } from "./fixtures.js";
 
 const BROWSERS = {
   Chromium: () => chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] }),
@@ -33,11 +33,6 @@ after(async () => {
   await root?.stop();
   await mounted?.stop();
 });
-
-/** Wait until a function of the page returns true. */
-async function until(page, condition, value) {
-  while (!(await page.evaluate(condition, value))) await new Promise((resolve) => setTimeout(resolve, 50));
-}
 
 for (const [name, launch] of Object.entries(BROWSERS)) {
   test(`in ${name} the page connects by a socket to its own gateway, and to no other host that a link names`, async () => {

@@ -58,6 +58,7 @@ export async function visitScreens(environment, page, { room, phone = false, ui 
   await seen("deleting");
   await page.click("#moderation");
   await page.click("#end");
+  await page.locator("#end-dialog").waitFor();
   await seen("ending");
   await page.click("#end-dialog .danger");
   await page.locator("#ended").waitFor();

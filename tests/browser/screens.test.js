@@ -42,6 +42,7 @@ test("no row grows under a mouse on a narrow screen, and the actions cover no te
     await type(page, text);
     await hasCaption(page, "de", `[de] ${text}`);
     const row = page.locator(".row").last();
+    await (await row.elementHandle()).waitForElementState("stable"); // the page may still scroll to it
     const before = await row.boundingBox();
     await row.hover();
     const box = await page.locator(".caption-actions").boundingBox();

@@ -11,10 +11,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { chromium } from "playwright-core";
-import puppeteer from "puppeteer-core";
 
 import { otherLanguageOf } from "../../web_demo/speech/writing.js";
-import { CHROMIUM, PICTURES, newRoom, startGateway } from "./fixtures.js";
+import { CHROMIUM, PICTURES, inFirefox, newRoom, open, startGateway, until } from "./fixtures.js";
 
 const TELEPHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 const ZOOMED = { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 }; // 1440 x 900 at 200 %
@@ -39,19 +38,18 @@ const BREATH_MS = 3_000; // from one line to the next
 const STORED_MS = 1_500; // the store writes once a second
 
 const PEOPLE = [
-  { name: "Jürgen", role: "moderate", lang: "de", says: GERMAN, said: [], open: inChromium(DESK) },
-  { name: "由美子", role: "speak", lang: "ja", says: JAPANESE, said: [], open: inFirefox(SMALL) },
-  { role: "view", lang: "fr", open: inChromium(TELEPHONE) },
-  { role: "view", lang: "es", open: inFirefox(DESK) },
-  { role: "view", lang: "en", open: inChromium(ZOOMED) },
-  { role: "view", lang: "zh", late: true, open: inChromium(DESK) },
+  { name: "Jürgen", role: "moderate", lang: "de", says: GERMAN, said: [], open: chrome(DESK) },
+  { name: "由美子", role: "speak", lang: "ja", says: JAPANESE, said: [], open: firefox(SMALL) },
+  { role: "view", lang: "fr", open: chrome(TELEPHONE) },
+  { role: "view", lang: "es", open: firefox(DESK) },
+  { role: "view", lang: "en", open: chrome(ZOOMED) },
+  { role: "view", lang: "zh", late: true, open: chrome(DESK) },
 ];
 
 const folder = mkdtempSync(join(tmpdir(), "meeting-"));
 const store = ["--store", `sqlite:${join(folder, "rooms.db")}`];
 const how = MINUTES ? { module: ["-m", "gateway", "serve"], options: store } : { options: ["--scripted-pace", "0.03", ...store] };
 const room = newRoom();
-const faults = [];
 let gateway;
 
 before(async () => {
@@ -71,39 +69,26 @@ async function enter(person) {
   Object.assign(person, await person.open(`${gateway.address}/?${query}`, lang));
 }
 
-function inChromium(screen) {
+function chrome(screen) {
   return async (address, lang) => {
     const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-    const page = await (await browser.newContext({ ...screen, locale: lang, reducedMotion: "reduce" })).newPage();
-    page.on("pageerror", (error) => faults.push(error.stack));
-    await page.goto(address);
+    const page = await open({ browser, address: "" }, address, { ...screen, locale: lang });
     return { page, close: () => browser.close(), type: (text, delay) => page.locator("#line").pressSequentially(text, { delay }) };
   };
 }
 
-function inFirefox({ viewport }) {
+function firefox({ viewport }) {
   return async (address, lang) => {
-    const extraPrefsFirefox = { "intl.accept_languages": lang };
-    const browser = await puppeteer.launch({ browser: "firefox", executablePath: process.env.FIREFOX, headless: true, extraPrefsFirefox });
-    const page = await browser.newPage();
-    // Firefox reports a socket that fails as an error of the page.
-    page.on("pageerror", ({ message }) => /^Firefox can’t establish|was interrupted while/.test(message) || faults.push(message));
-    await page.setViewport(viewport);
-    await page.goto(address);
-    return { page, close: () => browser.close(), type: (text, delay) => page.type("#line", text, { delay }) };
+    const page = await inFirefox(address, { lang, viewport });
+    return { page, close: () => page.browser().close(), type: (text, delay) => page.type("#line", text, { delay }) };
   };
-}
-
-/** Wait until a function of the page returns true; both drivers can evaluate one under the page's security policy. */
-async function until({ page }, condition, value) {
-  while (!(await page.evaluate(condition, value))) await pause(50);
 }
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const all = (work) => Promise.all(PEOPLE.filter(({ page }) => page).map(work));
 const speakers = PEOPLE.filter(({ says }) => says);
-const connected = (person) => until(person, () => document.querySelector("#state").dataset.state === "open");
-const disconnected = (person) => until(person, () => document.querySelector("#state").dataset.state !== "open");
+const connected = (person) => until(person.page, () => document.querySelector("#state").dataset.state === "open");
+const disconnected = (person) => until(person.page, () => document.querySelector("#state").dataset.state !== "open");
 
 /** Type a line and send it; `typed` of it stand in the field already. */
 async function say(person, text, { typed = 0, delay = 0 } = {}) {
@@ -133,7 +118,7 @@ async function talk(person, minutes) {
 async function showsTheEnd(person) {
   const { utterances } = await transcript(person.lang);
   const last = speakers.map(({ name }) => utterances.findLast(({ speaker }) => speaker === name).id);
-  await until(person, (ids) => {
+  await until(person.page, (ids) => {
     const keys = [...document.querySelectorAll(".row")].map(({ dataset }) => dataset.key.split("/")[1]);
     const waiting = document.querySelector('.caption:is([data-status="waiting"], [data-status="growing"])');
     return ids.every((id) => keys.includes(id)) && !waiting;
@@ -143,7 +128,7 @@ async function showsTheEnd(person) {
 /** Have earlier lines shown until the screen has all: a person who came late sees the newest ones first. */
 async function readBack(person) {
   const { utterances } = await transcript(person.lang);
-  await until(person, (count) => {
+  await until(person.page, (count) => {
     const button = document.querySelector("#earlier button");
     if (button.checkVisibility()) button.click();
     return document.querySelectorAll(".row").length >= count;
@@ -191,7 +176,7 @@ async function save({ page, lang }) {
     };
     document.querySelector(`#ended li:has([lang="${tag}"]) button`).click();
   }, lang);
-  await until({ page }, () => "savedText" in window);
+  await until(page, () => "savedText" in window);
   return page.evaluate(() => window.savedText);
 }
 
@@ -236,11 +221,11 @@ test("six people read the same meeting in their own languages, through two resta
   }
 
   await PEOPLE[0].page.evaluate(() => document.querySelector("#end").click());
-  await until(PEOPLE[0], () => document.querySelector("#end-dialog").open);
+  await until(PEOPLE[0].page, () => document.querySelector("#end-dialog").open);
   await PEOPLE[0].page.evaluate(() => document.querySelector("#end-dialog .danger").click());
-  await all((person) => until(person, () => document.querySelector("#ended").checkVisibility()));
+  await all((person) => until(person.page, () => document.querySelector("#ended").checkVisibility()));
   for (const [i, text] of (await all(save)).entries()) {
     for (const [, line] of screens[i]) assert.ok(text.includes(line), `${PEOPLE[i].lang}: ${line}`);
   }
-  assert.deepEqual(faults, []);
+  assert.deepEqual(PEOPLE.flatMap(({ page }) => page.faults), []);
 });

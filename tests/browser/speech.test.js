@@ -73,7 +73,7 @@ async function speak(environment) {
   const reader = await connected(await open(environment, `/?room=${name}&role=view&to=de,fr,es`));
   const speaker = await connected(await open(environment, `/?room=${name}&to=de`, { permissions: ["microphone"] }));
   await speaker.getByRole("button", { name: "Speak" }).click();
-  await speaker.getByText("Listening (English). The sound goes to this gateway alone.").waitFor();
+  await speaker.getByText("Listening (English). The sound goes to the server of this meeting alone.").waitFor();
   return { reader, speaker };
 }
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("bare")
 
 def page(started: Process, path: str) -> str:
     url = f"http://127.0.0.1:{started.port}/{path}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url) as answer:
         text: str = answer.read().decode()
     return text
 

@@ -38,7 +38,7 @@ def test_a_key_is_printed_once_and_opens_what_was_asked_for(
     token = made(capsys, file, *argv, *more)
     text = file.read_text()
     assert token.startswith("gwk_") and token.rpartition("_")[2] not in text
-    permissions = Keyring.read(text).authenticate(token, time.time())
+    permissions = Keyring(text).authenticate(token, time.time())
     assert (permissions.name, permissions.tenant, permissions.role) == ("board", "acme", Role.VIEW)
     assert (permissions.rooms, permissions.langs) == (("board", "team-*"), ("de", "fr"))
     assert permissions.quota == Quota(sessions=5, minute=60)
@@ -51,7 +51,7 @@ def test_keys_are_appended_to_a_file_that_only_its_owner_can_read(
     first = made(capsys, file, "a")
     file.write_text("# mine\n" + file.read_text())
     second = made(capsys, file, "b", "--rooms", "")
-    ring = Keyring.read(file.read_text())
+    ring = Keyring(file.read_text())
     assert ring.authenticate(first, 0.0).rooms == ("*",)
     assert ring.authenticate(second, 0.0).rooms == ()
     assert file.read_text().startswith("# mine\n")
@@ -124,7 +124,7 @@ def test_a_client_on_the_command_line_shows_the_key_in_its_variable(
     capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = made(capsys, file, "a")
-    authenticator = Authenticator(Limits(), keyring=Keyring.read(file.read_text()))
+    authenticator = Authenticator(Limits(), keyring=Keyring(file.read_text()))
     say = ["say", "good morning", "--from", "en", "--to", "de", "--url"]
     with in_thread(authenticator=authenticator) as live:
         assert main([*say, live.ws]) == 1

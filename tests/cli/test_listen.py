@@ -20,6 +20,7 @@ from gateway.protocol.messages import Failed
 from gateway.protocol.notices import Error
 from tests.support.command import fails, run
 from tests.support.speech_server import Hearing, hearing
+from tests.support.subprocesses import started, until_output_waits
 
 pytestmark = pytest.mark.usefixtures("bare")
 
@@ -98,6 +99,20 @@ async def test_subtitles_begin_when_the_words_were_spoken(tmp_path: Path) -> Non
 
 
 @ffmpeg
+async def test_ffmpeg_ends_with_the_one_who_wants_its_sound(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "talk.wav"
+    file.write_bytes(recorded(60.0))
+    processes = started(monkeypatch)
+    screen = listen.SpeechScreen(Screen(io.StringIO()), several=False)
+    async with listen._decoded(str(file), screen) as sound:
+        assert await anext(sound)
+        await until_output_waits(processes[0])
+    assert processes[0].returncode is not None
+
+
+@ffmpeg
 async def test_a_recording_without_speech_saves_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -163,7 +178,7 @@ def test_a_format_that_cannot_be_saved_is_refused_before_anything_is_sent(
     assert run("listen", "talk.wav", "--save", "talk.doc") == 1
     assert "ends in .vtt, .srt or .txt" in capsys.readouterr().err
     assert run("listen", "talk.wav", "--save", "nowhere/talk.vtt") == 1
-    assert "there is no directory nowhere" in capsys.readouterr().err
+    assert "There is no directory nowhere" in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):
@@ -177,7 +192,8 @@ def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = Terminal()
-    screen = listen.SpeechScreen(Screen(out), several=False)
+    terminal = Screen(out)
+    screen = listen.SpeechScreen(terminal, several=False)
     screen.total = 100.0
     screen.note(HeardSpeech(id="a-1", rev=1, lang="en", text="We meet", t0=0, t1=1))
     screen.note(AudioState(codec="pcm_s16le", rate=16_000, from_="en", seconds=50.0))
@@ -194,7 +210,7 @@ def test_a_terminal_shows_what_is_growing_and_how_much_of_the_file_is_done(
         "gateway: 1.5 s of speech were not recognised: the gateway is late.",
     ]
     assert screen.failed == 1
-    screen.clear_growing()
+    terminal.draw([])
     assert out.getvalue().endswith("\x1b[J")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.cli import say as module
 from gateway.cli.main import main
+from gateway.engines import registry
 from gateway.engines.base.engine import Engine
 from gateway.engines.base.service import Health
 from gateway.engines.scripted import ScriptedEngine, failing
@@ -83,7 +84,7 @@ def test_say_tells_the_fault_of_its_own_engine(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = failing(EngineFault("It broke."))
-    monkeypatch.setattr(module, "build", lambda _: ScriptedEngine(fault=fault))
+    monkeypatch.setattr(registry, "build", lambda _: ScriptedEngine(fault=fault))
     status, err = fails(capsys, *SAY, "--to", "de")
     assert (status, err) == (1, "gateway: It broke.\n")
 

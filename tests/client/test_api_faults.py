@@ -13,20 +13,27 @@ from websockets.asyncio.server import ServerConnection
 
 import gateway.client.api
 from gateway.client import ConnectionLost, NotTranslated, Refused, requests
-from gateway.client.transport import address
+from gateway.client.transport import Route, address
 from gateway.errors import CloseCode
 from gateway.protocol.messages import Failed
 from gateway.protocol.notices import Presence, Tick
 from tests.support.fake import WELCOME, ask, fake, send
 from tests.support.live import Live, until
 from tests.support.reverse_proxy import certificate
+from tests.support.stream_server import StreamServer
 
 connect = partial(gateway.client.connect, resume=False)
-"""One socket and no other: what comes after one is in ``test_client_resume.py``."""
+"""One socket and no other: what comes after one is in ``test_api_resume.py``."""
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "addresses.json"
 ADDRESSES = json.loads(GOLDEN.read_text(encoding="utf-8"))
 """Addresses of gateways and of their sockets, which tests/web/client/address.test.js reads too."""
+
+
+def test_a_route_shows_no_key_to_a_report_of_local_variables() -> None:
+    options = {"additional_headers": {"Cookie": "session=secret"}}
+    route = Route("ws://host", {}, "secret", "json", 1.0, options)
+    assert "secret" not in repr(route)
 
 
 async def test_the_address_of_a_gateway_can_be_written_in_several_ways() -> None:
@@ -127,13 +134,29 @@ async def test_a_server_that_is_not_a_gateway_raises_an_explanation(live: Live) 
             pass
 
 
+async def test_a_refused_handshake_raises_the_sentence_of_a_fault_without_a_hint() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"error":"The gateway is full.","code":"busy","hint":null}'
+        head = b"HTTP/1.1 503 Full\r\ncontent-length: %d\r\n\r\n" % len(body)
+        writer.write(head + body)
+        await writer.drain()
+
+    async with StreamServer(refuse) as server:
+        with pytest.raises(ConnectionError, match=r": The gateway is full\.$"):
+            async with connect(f"ws://{server.address}"):
+                pass
+
+
+async def nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    pass
+
+
 async def test_an_address_without_a_server_raises_an_explanation() -> None:
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
+    async with StreamServer(nothing) as server:
+        pass
     with pytest.raises(ConnectionError, match="Is it running"):
-        async with connect(f"ws://127.0.0.1:{port}"):
+        async with connect(f"ws://{server.address}"):
             pass
 
 
@@ -145,13 +168,12 @@ async def test_a_failure_of_tls_is_not_reported_as_an_absent_gateway(
             pass
     server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server_tls.load_cert_chain(certificate(tmp_path).both)
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=server_tls)
-    port = server.sockets[0].getsockname()[1]
-    with pytest.raises(ConnectionError, match=r"TLS .* failed: the certificate is not trusted \("):
-        async with connect(f"wss://127.0.0.1:{port}"):
-            pass
-    server.close()
-    await server.wait_closed()
+    async with StreamServer(nothing, ssl=server_tls) as server:
+        with pytest.raises(
+            ConnectionError, match=r"TLS .* failed: the certificate is not trusted \("
+        ):
+            async with connect(f"wss://{server.address}"):
+                pass
 
 
 @pytest.mark.parametrize(
@@ -215,7 +237,8 @@ async def test_a_missing_answer_raises_a_timeout_with_an_explanation() -> None:
         await send(socket, WELCOME)
         await socket.wait_closed()
 
-    async with fake(handler) as url, connect(url, answer_s=0.01) as client:
+    async with fake(handler) as url, connect(url) as client:
+        client._tracker._answer_s = 0.01  # not for the welcome, which may come late
         with pytest.raises(TimeoutError, match="did not answer say"):
             await client.say("hello")
 

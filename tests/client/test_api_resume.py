@@ -15,6 +15,7 @@ from gateway.protocol.messages import Delta, Source
 from tests.support.live import Live, running, until
 from tests.support.proxy import End, behind
 from tests.support.returning import Notes, decided, originals, reader, texts
+from tests.support.stream_server import StreamServer
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -60,7 +61,6 @@ class Queue:
         if self.hold:
             self.hold = False
             self.held.append(head)
-            writer.close()
             return
         far, other = await asyncio.open_connection(*self.place)
         self._writers += (writer, other)
@@ -84,6 +84,7 @@ class Queue:
         writer.write(self.held.pop())
         answer = await reader.readuntil(b'"fatal":true')
         writer.close()
+        await writer.wait_closed()
         return answer
 
 
@@ -91,9 +92,10 @@ async def test_a_late_attempt_does_not_take_the_place_of_a_newer_one() -> None:
     notes = Notes()
     async with running() as live:
         queue = Queue(live)
-        server = await asyncio.start_server(queue, "127.0.0.1", 0)
-        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server, reader(url, room="r", to=("de",), notice=notes.append) as client:
+        async with (
+            StreamServer(queue) as server,
+            reader(f"ws://{server.address}", room="r", to=("de",), notice=notes.append) as client,
+        ):
             queue.hold = True
             queue.cut()
             await until(lambda: notes.resumed == [True])
@@ -122,7 +124,7 @@ async def test_an_utterance_sent_on_a_broken_connection_is_said_once() -> None:
             text = (await client.caption(await saying, "de")).text
             assert text == f"[de] hello {lane}"
         assert len(live.hub.rooms["r"].utterances.by_id) == 2
-        assert len(client._tracker._pending) == 0
+        assert len(client._tracker.pending) == 0
 
 
 async def test_a_request_without_a_connection_waits_for_the_next_one() -> None:

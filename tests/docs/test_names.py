@@ -1,4 +1,4 @@
-"""Files, modules and classes that the pages name exist."""
+"""Files, modules, classes and tests that the pages name exist."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ FILE = re.compile(rf"(?<![\w/.:-])(?:{FOLDERS})/[\w.@/-]*[\w/]")
 MODULE = re.compile(r"`((?:caption_gateway|gateway|benchmarks|training|fuzz|tests)(?:\.\w+)+)`")
 COMMAND = re.compile(r"python -m ((?:gateway|benchmarks|training|fuzz|tests)[\w.]*)")
 CLASS = re.compile(r"`_?([A-Z][a-z]+[A-Z]\w*)(?:\.(\w+))?(?:\([^`]*\))?`")
+TEST = re.compile(r"`(test_\w+)`")
 FOREIGN = {
     *("AsyncLLM", "AsyncLLMEngine", "CompletionOutput", "OutputProcessor", "RequestOutput"),  # vLLM
     *("ExecReload", "KillMode", "LimitNOFILE", "StateDirectory", "TimeoutStopSec"),  # systemd
@@ -81,3 +82,10 @@ def test_every_class_and_method_that_a_page_names_exists(page: Path) -> None:
             continue
         assert owner in CLASSES or f"_{owner}" in CLASSES, f"{name(page)} names {owner}"
         assert not member or member in CLASSES[owner], f"{name(page)} names {owner}.{member}"
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    named = {test: name(page) for page in CURRENT for test in TEST.findall(page.read_text("utf-8"))}
+    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for test, page in named.items():
+        assert f"def {test}(" in tests, f"{page} names {test}"

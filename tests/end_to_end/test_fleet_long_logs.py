@@ -14,8 +14,7 @@ import pytest
 from redis import Redis
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.replication.messages import encode
-from gateway.core.replication.restored_log import as_written
+from gateway.core.replication.messages import as_written, encode
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
 from gateway.server.fleet import authorities, lua_scripts, rooms
@@ -63,7 +62,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 async def transcript(live: Live) -> int:
     """Return the number of lines of the room's transcript."""
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient() as client:
         answer = await client.get(f"{live.http}/v1/rooms/r/transcript.txt")
     return answer.text.count("line")
 

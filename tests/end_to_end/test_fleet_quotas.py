@@ -51,7 +51,7 @@ class Fleet:
         """Run one more gateway."""
         engine = ScriptedEngine()
         engine.hold()
-        authenticator = Authenticator(Limits(), keyring=Keyring.read(self._file))
+        authenticator = Authenticator(Limits(), keyring=Keyring(self._file))
         settings = Settings(redis=self._redis.url)
         async with running(engine, settings=settings, authenticator=authenticator) as live:
             self.gateways.append(live)

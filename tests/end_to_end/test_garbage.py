@@ -28,16 +28,18 @@ from gateway.server.outputs import sender
 from gateway.settings.catalogue import OutputTable, Settings
 from gateway.storage.sqlite.store import build
 from tests.end_to_end.connections import event_streams, requests, sockets
-from tests.end_to_end.connections.kinds import DEADLINE_S, KINDS, LIMITS, Gateway, Run
+from tests.end_to_end.connections.kinds import KINDS, LIMITS, Gateway, Run
 from tests.support.hearing import hearing
 from tests.support.live import in_thread
 from tests.support.receiver import Receiver
 from tests.support.redis import RedisServer
+from tests.support.talk import DEADLINE_S
 
 TABLES = (sockets, event_streams, requests)
 """Modules with the rows of `KINDS`: a row is there once its module is imported."""
 ROUNDS = 3
-"""Connections of each kind. What happens once, such as an import, is no part of them."""
+"""Connections of each kind, of which the one that leaves least counts. What happens once is no part
+of them, such as an import, or another connection to Redis on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def gateway() -> Iterator[Gateway]:
         create_key(ApiKey(id=f"{n:08x}", name=name, hash="0" * 64, role=role), "ab" * 32)
         for n, (name, role) in enumerate(named.items())
     ]
-    ring = Keyring.read("".join(entry for _, entry in made))
+    ring = Keyring("".join(entry for _, entry in made))
     access = Authenticator(LIMITS, keyring=ring, hosts=AllowedHosts(["x"]))
     engine = ScriptedEngine()
     with in_thread(engine, LIMITS, authenticator=access, loop=uvloop.new_event_loop) as live:
@@ -61,8 +63,8 @@ def gateway() -> Iterator[Gateway]:
         asyncio.run_coroutine_threadsafe(stack.aclose(), live.loop).result(DEADLINE_S)
 
 
-def left(gateway: Gateway, run: Run) -> tuple[float, Counter[str]]:
-    """Return the objects that one connection leaves to the collector, and some of their types."""
+def left(gateway: Gateway, run: Run) -> Counter[str]:
+    """Return the types of the objects that one connection leaves to the collector."""
     gc.collect()
     gc.disable()
     try:
@@ -70,11 +72,7 @@ def left(gateway: Gateway, run: Run) -> tuple[float, Counter[str]]:
         gateway.settle()
         gc.collect()
         gc.set_debug(gc.DEBUG_SAVEALL)
-        for _ in range(ROUNDS):
-            run(gateway)
-        gateway.settle()
-        count = gc.collect()
-        return count / ROUNDS, Counter(type(one).__name__ for one in gc.garbage)
+        return min((made(gateway, run) for _ in range(ROUNDS)), key=Counter.total)
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
@@ -82,12 +80,19 @@ def left(gateway: Gateway, run: Run) -> tuple[float, Counter[str]]:
         gc.collect()
 
 
+def made(gateway: Gateway, run: Run) -> Counter[str]:
+    gc.garbage.clear()
+    run(gateway)
+    gateway.settle()
+    gc.collect()
+    return Counter(type(one).__name__ for one in gc.garbage)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
     gateway: Gateway, name: str
 ) -> None:
-    count, types = left(gateway, KINDS[name].run)
-    assert count < 1, types.most_common(12)
+    assert not left(gateway, KINDS[name].run)
 
 
 def said(gateway: Gateway) -> None:
@@ -134,10 +139,10 @@ def test_a_room_that_has_ended_leaves_nothing_to_the_garbage_collector(
             asyncio.run_coroutine_threadsafe(receiver.start(), live.loop).result(DEADLINE_S)
             table = OutputTable(kind="webhook", url=receiver.url, room="*", to="fr")
             gateway.call(lambda: live.state.outputs.add((table,)))
-        count, types = left(gateway, run)
+        garbage = left(gateway, run)
         if name == "output":
             asyncio.run_coroutine_threadsafe(receiver.stop(), live.loop).result(DEADLINE_S)
-    assert count < 1, types.most_common(12)
+    assert not garbage
 
 
 def test_every_route_is_in_the_table(gateway: Gateway) -> None:

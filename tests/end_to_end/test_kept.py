@@ -11,7 +11,7 @@ import httpx2 as httpx
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
-from gateway.server.runtime.fleet import FleetOfOne
+from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.sqlite.store import SqliteStore
@@ -114,7 +114,7 @@ async def test_a_room_deleted_while_it_is_loaded_does_not_come_back(
                 kept = store(folder)
                 await kept.open()
                 stack.push_async_callback(kept.close)
-                hub = Hub(host := RoomHost(ScriptedEngine(), Limits()), FleetOfOne(host, kept))
+                hub = Hub(host := RoomHost(ScriptedEngine(), Limits()), Fleet(host, kept))
                 if text is not None:
                     await hub.fetch("a")
                     hub.receive(hub.open(ConnectRequest(room="a")), text)

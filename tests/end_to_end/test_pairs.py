@@ -87,14 +87,16 @@ async def test_with_from_auto_both_steps_begin_from_the_detected_language(cache:
 async def test_growing_german_is_shown_in_french_before_it_is_finished(cache: Path) -> None:
     async with running(embedded(cache), flow=EAGER) as live, talk(live, "?from=de&to=fr") as peer:
         await peer.until("welcome")
-        words = GERMAN.split()
+        # Of the first step, the last four words are left out: a shorter line shows nothing.
+        line = GERMAN[:-1] + " und meinen Bildschirm sehen?"
+        words = line.split()
         for n in range(2, len(words)):
             said = {"type": "say", "id": "u1", "text": " ".join(words[:n]), "final": False}
             await peer.send(said)
             await peer.until("ack")
         draft = (await peer.until("delta"))[-1]
         assert draft["draft"]
-        await peer.send({"type": "say", "id": "u1", "text": GERMAN})
+        await peer.send({"type": "say", "id": "u1", "text": line})
         final = (await peer.until("final"))[-1]
         assert final["flags"] == ["pivot:en"] and "Bonjour" in final["text"]
 
@@ -104,6 +106,7 @@ async def test_over_http_a_pair_in_two_steps_is_flagged(cache: Path) -> None:
         ask = {"text": GERMAN, "source_lang": "de", "target_lang": "es"}
         answer = (await client.post("/v1/translate", json=ask)).json()
         assert answer["flags"] == ["pivot:en"] and answer["translation"]
+        assert 0 < answer["p"] < 1
         listed = (await client.get("/v1/languages")).json()
         assert listed["pivot"] == "en"
         german = next(row for row in listed["languages"] if row["tag"] == "de")
@@ -191,7 +194,7 @@ async def test_pairs_of_a_dead_engine_go_through_the_pivot_until_it_is_back() ->
         degraded = (await peer.until("degraded"))[-1]
         assert degraded["engine"] == "german, french"
         # Its own job failed, because no other engine has the pair in one step.
-        assert (await said(peer))["flags"] == ["pivot:en"]
+        assert (await said(peer))["flags"] == ["engine:german", "pivot:en", "engine:french"]
         async with httpx.AsyncClient(base_url=live.http) as client:
             ready = await client.get("/readyz")
             assert ready.status_code == 200
@@ -207,7 +210,7 @@ async def test_pairs_of_a_dead_engine_go_through_the_pivot_until_it_is_back() ->
         direct.mend.set()
         await until(lambda: routed.substitute is None)
         assert "engine" not in (await peer.until("degraded"))[-1]
-        assert "flags" not in await said(peer)
+        assert (await said(peer))["flags"] == ["engine:direct"]
 
 
 async def test_a_job_of_a_dying_engine_is_made_by_the_other_engine_for_its_pair() -> None:
@@ -231,7 +234,7 @@ async def test_a_job_of_a_dying_engine_is_made_by_the_other_engine_for_its_pair(
 async def test_a_pair_that_only_a_dead_engine_has_fails_visibly_and_works_again_later() -> None:
     german, french = Workshop("german", *GERMAN_ENGLISH), Workshop("french", *ENGLISH_FRENCH)
     async with meeting(german, french) as (live, routed), talk(live, "?from=de&to=fr") as peer:
-        assert (await said(peer))["flags"] == ["pivot:en"]
+        assert (await said(peer))["flags"] == ["engine:german", "pivot:en", "engine:french"]
         french.built[0].hold()
         await peer.send("hallo")
         await until(lambda: french.built[0].unfinished == 1)  # in the second step

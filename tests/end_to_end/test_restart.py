@@ -219,7 +219,7 @@ async def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(f
 def test_a_port_is_shared_only_if_both_processes_ask_for_it() -> None:
     with gateway(*SCRIPTED, "--reuse-port") as first:
         with gateway(*SCRIPTED, port=first.port) as second:
-            assert second.popen.wait(10) == 1
+            assert second.popen.wait() == 1
         with gateway(*SCRIPTED, "--reuse-port", port=first.port) as third:
             assert third.popen.poll() is None
 
@@ -237,7 +237,7 @@ def test_a_socket_that_was_passed_is_served_and_outlives_the_process() -> None:
                 client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
                 assert client.recv(4096).startswith(b"HTTP/1.1 200")
                 started.popen.terminate()
-                assert started.popen.wait(10) == 0
+                assert started.popen.wait() == 0
             # Nobody accepts now, and nobody is turned away.
             socket.create_connection(("127.0.0.1", port)).close()
 

@@ -16,6 +16,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from gateway.protocol.messages import Say
+from gateway.protocol.personal import personal_fields
 from tests.server.access.credentials import BOTH, FILE, MODERATOR, RSA, SPEAKER, bearer, signed
 from tests.server.started import SCRIPTED, Process, gateway
 from tests.support.receiver import Receiver
@@ -31,7 +33,7 @@ async def meet(process: Process) -> list[str]:
     """Do all that a client can do, correctly and wrongly; return the secrets it used."""
     ws, http = (f"{scheme}://127.0.0.1:{process.port}" for scheme in ("ws", "http"))
     secrets = [MODERATOR, SPEAKER]
-    async with httpx.AsyncClient(base_url=http, headers=bearer(SPEAKER), timeout=10) as client:
+    async with httpx.AsyncClient(base_url=http, headers=bearer(SPEAKER)) as client:
         body = {"text": f"{CANARY} one", "source_lang": "en", "target_lang": "de"}
         for more in ({}, {"stream": True}, {"target_lang": f"x{CANARY}"}, {"context": CANARY}):
             await client.post("/v1/translate", json=body | more)
@@ -55,7 +57,8 @@ async def meet(process: Process) -> list[str]:
             terms = {CANARY: CANARY}
             await talk.send({"type": "set", "context": CANARY, "glossary": terms})
             await talk.send({"type": "say", "id": "a", "text": f"{CANARY} two", "final": False})
-            await talk.send({"type": "say", "id": "a", "text": f"{CANARY} two three"})
+            stated = dict.fromkeys(personal_fields(Say), CANARY)
+            await talk.send(stated | {"type": "say", "id": "a", "text": f"{CANARY} two three"})
             await talk.until("final")
             await talk.send({"type": "edit", "id": "a", "lang": "de", "text": CANARY})
             await talk.send({"type": "auth", "token": f"gwk_{CANARY}"})
@@ -79,7 +82,7 @@ async def come_from_the_issuer(process: Process) -> list[str]:
     http = f"http://127.0.0.1:{process.port}"
     good = signed(RSA, "RS256", kid="r", aud="captions", sub=CANARY, rooms="*", role="speak")
     body = {"text": f"{CANARY} one", "source_lang": "en", "target_lang": "de"}
-    async with httpx.AsyncClient(base_url=http, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=http) as client:
         for token in (good, signed(RSA, "RS256", kid=CANARY), f"{CANARY}.{CANARY}.{CANARY}"):
             answer = await client.post("/v1/translate", json=body, headers=bearer(token))
             assert answer.status_code == (200 if token is good else 401)
@@ -142,7 +145,7 @@ def test_without_a_store_a_gateway_writes_no_file(tmp_path: Path) -> None:
         asyncio.run(meet(process))
         assert written_files(process.popen.pid) == []
         process.popen.terminate()
-        process.popen.wait(10)
+        process.popen.wait()
     assert sorted(tmp_path.rglob("*")) == before
 
 

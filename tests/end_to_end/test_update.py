@@ -49,7 +49,7 @@ def carried_out(command: str, folder: Path) -> None:
 
 def transcript(port: int) -> str:
     url = f"http://127.0.0.1:{port}/v1/rooms/meeting/transcript.txt?lang=de"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url) as answer:
         text: str = answer.read().decode()
     return text
 

@@ -124,7 +124,7 @@ def marian(dir: Path) -> Iterator[Engine]:
 @contextmanager
 def opus(dir: Path) -> Iterator[Engine]:
     from gateway.engines.fetched.engine import OpusEngine
-    from gateway.engines.fetched.known import known
+    from gateway.engines.fetched.known_models import known
     from tests.support.models import tiny_marian
 
     model = known()["opus-mt-en-de"]

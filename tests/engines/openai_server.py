@@ -27,7 +27,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
-PATIENCE = 10.0
+from benchmarks.listeners import stop_listening
+
+PATIENCE = 40.0
 """Seconds `Server.wait` waits for what must happen; only a failing test takes them."""
 
 
@@ -275,11 +277,7 @@ class Prompt(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
-            for listener in server.sockets:
-                asyncio.get_running_loop().remove_reader(listener.fileno())
-        await asyncio.sleep(0)  # a connection gets its transport a turn after it is accepted
-        for server in self.servers:
-            server.close()
+            await stop_listening(server)
         for connection in list(self.server_state.connections):
             connection.shutdown()
         for task in (tasks := set(self.server_state.tasks)):

@@ -20,7 +20,7 @@ class Puppet:
         self.batches: list[list[str]] = []
         self.beams: list[int] = []
         self.rest = ""
-        self.unsure = False
+        self.unsure, self.p = False, 1.0
         self._tokens = threading.Semaphore(0)
         self._texts: list[tuple[str, str | None]] = []
 
@@ -49,7 +49,7 @@ class Puppet:
                 if text == END or sink.add(Chunk(text, ids=(len(text),))) or text.endswith(".")
             ]
             for sink in ended:
-                sink.end(self.rest, unsure=self.unsure)
+                sink.end(self.rest, unsure=self.unsure, p=self.p)
             sinks = [sink for sink in sinks if sink not in ended]
 
 

@@ -30,6 +30,7 @@ from gateway.errors import EngineFault
 from gateway.job import Job
 from gateway.settings.catalogue import EngineTable, Settings, SettingsError
 from gateway.settings.loading import load
+from tests.engines.workshop import lane
 from tests.support.models import tiny_llama
 
 
@@ -208,7 +209,7 @@ def test_arguments_for_vllm_override_those_of_the_gateway(model: Path, with_vllm
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"model": "nowhere"}, "no model directory nowhere.*--model DIR"),
+        ({"model": "nowhere"}, "no model directory nowhere.*--model"),
         ({"model": "owner/name"}, "no model directory owner/name"),
         ({"engine": "vllm", "model": "./owner/name"}, "no model directory owner/name"),
         ({"engine": "openai"}, "--openai-url .* GATEWAY_OPENAI_URL"),
@@ -269,7 +270,7 @@ def test_each_engine_table_becomes_an_engine_with_its_own_wrappers(model: Path) 
     assert isinstance(living, Supervisor) and living.insist
     assert living.changed == engine.update
     assert german.takes("en", "de") and not german.takes("de", "en")
-    assert engine.lane("en", "de") == ()
+    assert lane(engine) == ()
     close(engine)
 
 

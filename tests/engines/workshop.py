@@ -126,6 +126,13 @@ def with_spare(first: Engine, spare: Engine) -> RoutedEngine:
     return RoutedEngine([EngineRoute("first", first), EngineRoute("spare", spare, spare=True)])
 
 
+def lane(engine: Engine, source: str = "en", target: str = "de") -> tuple[str, ...]:
+    """Return the names of the engines to which a job of a pair can go."""
+    lanes = engine.lanes
+    assert lanes is not None
+    return tuple(route.name for route in lanes(source, target) if isinstance(route, EngineRoute))
+
+
 def substitutes(engine: Engine) -> list[str | None]:
     """Return a list to which each new substitute of an engine is added."""
     told: list[str | None] = []

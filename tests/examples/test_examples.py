@@ -63,9 +63,7 @@ async def application(name: str, **environ: str) -> AsyncIterator[httpx.AsyncCli
     transport = httpx.AsyncHTTPTransport(retries=8)
     async with (
         started("-m", "uvicorn", f"{name}:app", *options, **environ),
-        httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", transport=transport, timeout=10
-        ) as client,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", transport=transport) as client,
     ):
         await client.get("/openapi.json")
         yield client

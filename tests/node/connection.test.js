@@ -68,3 +68,34 @@ test("the page receives each caption once through any number of broken connectio
   assert.ok(sockets.length > 5);
   connection.close();
 });
+
+test("a line that the gateway refused for a while stays before the one that is said after it", async () => {
+  const sources = [];
+  const codes = [];
+  let arrived = () => {};
+  const until = async (done) => {
+    while (!done()) await new Promise((resolve) => (arrived = resolve));
+  };
+  const connection = new WebSocketConnection(() => `${process.env.GATEWAY_URL}/v1/ws?room=${room}-order&from=en`, {
+    onEvent: ({ type, id }) => { if (type === "source") sources.push(id); arrived(); },
+    onState() {},
+  });
+  connection.open();
+  const socket = sockets.at(-1);
+  const { onmessage } = socket;
+  socket.onmessage = (message) => { // the connection keeps refusals to itself
+    codes.push(JSON.parse(message.data).code);
+    onmessage(message);
+    arrived();
+  };
+  const say = (id, final = true) => connection.send({ type: "say", id, text: `line ${id}`, final });
+  for (let n = 1; n <= 16; n++) say(`growing${n}`, false); // as many as one socket may have
+  say("first");
+  await until(() => codes.includes("busy"));
+  say("growing1");
+  await until(() => sources.length === 1); // there is a place for one more
+  say("second");
+  await until(() => sources.length === 3);
+  connection.close();
+  assert.deepEqual(sources, ["growing1", "first", "second"]);
+});

@@ -38,9 +38,10 @@ function follow(event: ServerMessage): void {
 }
 
 function line(utterance: Utterance): string {
-  const { lang, stable, draft, status } = captionIn(utterance, "de");
+  const { lang, stable, draft, status, engine } = captionIn(utterance, "de");
   const maybe: string | undefined = utterance.captions["ja"]?.stable;
-  return `${lang} ${stable} ${draft} ${status} ${maybe}`;
+  const begin: number = utterance.t0 ?? 0;
+  return `${begin} ${lang} ${stable} ${draft} ${status} ${maybe} ${engine ?? ""}`;
 }
 
 const connection = new WebSocketConnection(() => "wss://captions.example/v1/ws", {

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.recognition.timing import FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME_BYTES
 from gateway.errors import ErrorCode
 from gateway.job import Recognised, Word
 from gateway.limits import Limits
@@ -62,7 +62,7 @@ def work(worker: HandWorker, step: str, value: Any) -> None:
     elif step == "answer" and worker.job is not None:
         worker.job = None
         words = (Word(f" {value}", 0.0, 0.3),) if value else ()
-        worker.stream.recognised(Recognised(words=words, lang="en"), worker.meeting.now)
+        worker.stream.answered(Recognised(words=words, lang="en"), worker.meeting.now)
     elif step == "fail" and worker.job is not None:
         worker.fail()
     elif step == "retry":

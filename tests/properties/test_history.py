@@ -6,12 +6,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.room.room import Room
-from gateway.core.streaming.options import StreamingOptions
+from gateway.core.room.room import Room, RoomOptions
 from gateway.core.utterances.caption_state import CaptionState
 from gateway.core.utterances.utterance import Utterance
 from gateway.limits import Limits
-from tests.properties.world import LIMITS, World
+from tests.properties.choices import LIMITS
+from tests.properties.world import World
 from tests.support.meeting import NOW
 
 MANY = Limits(log=LIMITS.log)
@@ -22,14 +22,8 @@ def restored(world: World) -> Room:
     log = EventLog("another", MANY, began=NOW)
     log.restore(world.room.log.entries(), world.room.log.authors)
     meeting = world.meeting
-    return Room(
-        "again",
-        log=log,
-        scheduler=meeting.scheduler,
-        model=meeting.model,
-        limits=MANY,
-        options=StreamingOptions(),
-    )
+    options = RoomOptions(scheduler=meeting.scheduler, model=meeting.model, limits=MANY)
+    return Room("again", log, options)
 
 
 def known(utterance: Utterance) -> tuple[object, ...]:

@@ -18,7 +18,8 @@ from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Edited, Final, ServerMessage, Source, Synced, Welcome
 from gateway.protocol.notices import Error
-from tests.properties.world import LIMITS, World, ended
+from tests.properties.choices import LIMITS
+from tests.properties.world import World, ended
 from tests.support.meeting import Peer, read
 from tests.support.screen import Screen
 

@@ -6,6 +6,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from gateway.protocol import frames
+from tests.support.frames import frame
 
 SIZES = (0, 1, 125, 126, 127, 128, 65_535, 65_536, 65_540, 70_000)
 
@@ -27,4 +28,4 @@ def test_offset_returns_the_length_of_the_head(size: int) -> None:
     "message", ["", "Grüße, \u4e16\u754c", *map(bytes, SIZES), *("x" * size for size in SIZES)]
 )
 def test_message_is_the_inverse_of_frame(message: str | bytes) -> None:
-    assert frames.message(frames.frame(message)) == message
+    assert frames.message(frame(message)) == message

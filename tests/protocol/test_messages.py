@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.codec import Codec, decode
-from gateway.protocol.help import HELP
+from gateway.protocol.codec import HELP, Codec, decode
 from gateway.protocol.messages import (
     EVENTS,
     REQUESTS,
@@ -28,10 +27,11 @@ from gateway.protocol.messages import (
 )
 from gateway.protocol.notices import Presence
 from tests.support.fake import welcome
+from tests.support.frames import encode
 
 
 def wire(event: ServerMessage) -> dict[str, object]:
-    frame = Codec.JSON.encode(event)
+    frame = encode(Codec.JSON, event)
     assert isinstance(frame, str)
     message: dict[str, object] = msgspec.json.decode(frame)
     return message

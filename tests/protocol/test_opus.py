@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocol.opus import LONGEST_S, packet_seconds
+from gateway.protocol.audio import LONGEST_S, packet_seconds
 
 
 @pytest.mark.parametrize(

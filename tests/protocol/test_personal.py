@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gateway.protocol.fields import Code, Personal
+from gateway.protocol.fields import Code, Personal, Statement, stated
 from gateway.protocol.messages import EVENTS, REQUESTS, Say, Source
 from gateway.protocol.personal import erased, personal_fields
-from gateway.protocol.statement import Statement, stated
 
 
 class Unmarked(msgspec.Struct):

@@ -26,7 +26,7 @@ from gateway.protocol.messages import (
     View,
 )
 from gateway.protocol.notices import Tick
-from gateway.text import units
+from gateway.text import word_units
 from tests.properties.world import World
 from tests.support.meeting import EAGER, NOW, Meeting, Peer, meeting, one, only, read
 from tests.support.screen import Screen
@@ -43,7 +43,7 @@ def monologue(room: Meeting, peer: Peer) -> None:
         while room.jobs:
             for job in list(room.jobs.values()):
                 whole = " ".join(f"{word}/{job.target}" for word in job.text.split())
-                head, *tail = units.split(whole.removeprefix(job.prefix), spaced=True)
+                head, *tail = word_units.split(whole.removeprefix(job.prefix), spaced=True)
                 room.finish(job, head, *tail)
 
 

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from gateway.errors import ClientFault
-from gateway.protocol import fields, messages
+from gateway.protocol import fields, messages, notices
 from gateway.protocol.codec import Codec, decode
 from gateway.protocol.messages import DURABLE, EVENTS, REQUESTS, ServerMessage
 from scripts.schema import (
@@ -196,7 +196,8 @@ def test_the_socket_binding_names_both_sub_protocols_and_the_query() -> None:
 
 def test_every_message_struct_is_in_the_union_of_its_direction() -> None:
     base, event = fields.RequestStruct, fields.EventStruct
-    structs = [kind for kind in vars(messages).values() if isinstance(kind, type)]
+    found = (*vars(messages).values(), *vars(notices).values())
+    structs = [kind for kind in found if isinstance(kind, type)]
     public = [kind for kind in structs if not kind.__name__.startswith("_")]
     public = [kind for kind in public if kind not in (base, event)]
     assert set(REQUESTS) == {kind for kind in public if issubclass(kind, base)}

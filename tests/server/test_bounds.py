@@ -14,7 +14,7 @@ from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
-from gateway.server.runtime.fleet import FleetOfOne
+from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.sqlite.store import SqliteStore
@@ -46,7 +46,7 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
     await engine.start()
     store = SqliteStore(tmp_path / "rooms.db", limits)
     await store.open()
-    hub = Hub(host := RoomHost(engine, limits), FleetOfOne(host, store))
+    hub = Hub(host := RoomHost(engine, limits), Fleet(host, store))
     sessions = []
     for n in range(ROOMS):
         await hub.fetch(f"room{n}")

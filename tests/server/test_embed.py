@@ -27,7 +27,7 @@ from websockets.exceptions import InvalidStatus
 from benchmarks.ports import free_port
 from gateway.cli.main import main
 from gateway.server.app import GatewayApp
-from gateway.server.embed import gateway_app
+from gateway.server.build import gateway_app
 from gateway.settings.catalogue import Settings, SettingsError
 from tests.support.live import until
 

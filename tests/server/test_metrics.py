@@ -23,8 +23,8 @@ from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.fleet.rooms import FleetRooms
-from gateway.server.metrics import Metrics
-from gateway.server.runtime.fleet import FleetOfOne
+from gateway.server.metrics import Metrics, garbage_collections
+from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.recognition import RecognitionRunner
@@ -58,7 +58,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     runner.jobs["done"] = 1
     output = OutputTable(kind="zoom", url="http://localhost/", room="demo")
     app.state.outputs.add((output,))
-    metrics.add_garbage_collector(GarbageCollector(lambda: False))
+    metrics.add(garbage_collections, GarbageCollector(lambda: False))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     failures["housekeeping"] += 0
     hub.host.tenants.accounts["acme"] = Account()
@@ -76,7 +76,7 @@ def kept_rooms(folder: Path) -> str:
     metrics = Metrics()
     host = RoomHost(build(Settings(engine="scripted")), Limits())
     store = SqliteStore(folder / "rooms.db", Limits())
-    metrics.add_hub(Hub(host, FleetOfOne(host, store)), Counter())
+    metrics.add_hub(Hub(host, Fleet(host, store)), Counter())
     lines = metrics.expose().decode().splitlines(keepends=True)
     return "".join(line for line in lines if "gateway_store" in line)
 

@@ -195,7 +195,7 @@ def test_a_signal_while_the_store_is_written_does_not_interrupt_the_writing(
         started.popen.send_signal(sign)
         started.popen.send_signal(signal.SIGTERM)
         go_on.touch()
-        assert started.popen.wait(20) == 0
+        assert started.popen.wait() == 0
     assert started.said[-1] == "closed\n" and "Traceback" not in started.text
 
 
@@ -203,5 +203,5 @@ def test_many_signals_at_once_end_the_process_with_status_0() -> None:
     with gateway(*SCRIPTED) as started:
         for sign in 3 * (signal.SIGTERM, signal.SIGINT):
             started.popen.send_signal(sign)
-        assert started.popen.wait(20) == 0
+        assert started.popen.wait() == 0
     assert "Traceback" not in started.text

@@ -11,7 +11,7 @@ from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
 from gateway.settings import catalogue
-from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure, refuse_two_stores
+from gateway.settings.catalogue import Settings, SettingsError, check
 
 
 def test_every_field_of_the_settings_is_one_and_those_of_a_group_with_a_docstring() -> None:
@@ -30,24 +30,24 @@ def test_every_field_of_the_settings_is_one_and_those_of_a_group_with_a_docstrin
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_a_loopback_address_needs_no_keys(host: str) -> None:
-    refuse_exposure(Settings(host=host))
+    check(Settings(host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "", "gateway.example"])
 def test_other_addresses_without_keys_are_refused_unless_insecure(host: str) -> None:
-    refuse_exposure(Settings(host=host, insecure=True))
+    check(Settings(host=host, insecure=True))
     with pytest.raises(SettingsError, match="--insecure"):
-        refuse_exposure(Settings(host=host))
+        check(Settings(host=host))
 
 
 def test_a_gateway_for_the_local_network_needs_no_configured_keys() -> None:
-    refuse_exposure(Settings(host="0.0.0.0", lan=True))
+    check(Settings(host="0.0.0.0", lan=True))
 
 
 @pytest.mark.parametrize("given", ["keys", "jwt_key", "jwks_url", "jwks_file"])
 def test_other_addresses_are_allowed_with_keys(given: str) -> None:
     values: dict[str, Any] = {"host": "0.0.0.0", given: "x"}
-    refuse_exposure(Settings(**values))
+    check(Settings(**values))
 
 
 def test_every_setting_is_documented_and_bounded() -> None:
@@ -62,7 +62,7 @@ def test_every_setting_is_documented_and_bounded() -> None:
 
 
 def test_rooms_in_redis_are_in_no_other_store() -> None:
-    refuse_two_stores(Settings(store="sqlite:x"))
-    refuse_two_stores(Settings(redis="redis://x"))
+    check(Settings(store="sqlite:x"))
+    check(Settings(redis="redis://x"))
     with pytest.raises(SettingsError, match="--store"):
-        refuse_two_stores(Settings(redis="redis://x", store="sqlite:x"))
+        check(Settings(redis="redis://x", store="sqlite:x"))

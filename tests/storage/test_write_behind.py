@@ -10,7 +10,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Retracted, Source
 from gateway.protocol.messages import Settings as Changed
 from gateway.storage.base import History
-from gateway.storage.write_behind import FollowedRoom, FollowPhase, RoomWrite, WriteBehind, folded
+from gateway.storage.write_behind import FollowedRoom, RoomWrite, WriteBehind, folded
 from tests.support.typed import current
 
 ALL = 1_000
@@ -88,7 +88,7 @@ def test_a_released_room_is_followed_until_it_is_written_completely() -> None:
     rooms = Rooms()
     room = rooms.follow(events=3)
     rooms.pending.release("meeting")
-    assert room.phase is FollowPhase.RELEASED
+    assert (room.left, room.ended) == (True, False)
     assert rooms.write(most=2) == [("meeting", [1, 2])]
     assert rooms.pending.find("meeting") is room
     assert rooms.write() == [("meeting", [3])]
@@ -113,7 +113,7 @@ def test_an_ended_room_is_deleted_or_if_rooms_are_kept_written_completely() -> N
     assert (gone.pending.behind, gone.pending.doomed) == (0, {1})
     assert gone.write() == [] and gone.pending.doomed == set()
     (write,) = kept.pending.gather(ALL)
-    assert (write.room.phase, write.last, kept.pending.doomed) == (FollowPhase.ENDED, True, set())
+    assert (write.room.ended, write.last, kept.pending.doomed) == (True, True, set())
 
 
 def test_release_end_and_forget_ignore_unknown_rooms() -> None:
@@ -174,7 +174,6 @@ def test_unwritten_events_that_a_log_drops_are_lost_and_reported_once() -> None:
     rooms.say(room, 16)
     assert rooms.write() == [("meeting", [*range(11, 21)])]
     assert (rooms.pending.lost, rooms.told) == (6, [6])
-    assert room.first == 11  # the file need not be cleared of what never was in it
     assert rooms.write() == [] and rooms.told == [6]
 
 

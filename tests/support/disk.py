@@ -91,3 +91,12 @@ async def crash(store: SqliteStore) -> None:
 
 def texts(log: EventLog) -> list[str]:
     return [entry.event.text for entry in log.entries() if isinstance(entry.event, Source)]
+
+
+async def names(store: SqliteStore) -> list[str]:
+    """Return the names of all rooms of a store, in the file or about to be written."""
+    async with store._file.turn:
+        rows = await store._file.db.execute_fetchall("SELECT id, name FROM rooms")
+    pending = store._pending
+    kept = {name for id, name in rows if id not in pending.doomed}
+    return sorted(kept | {room.history.name for room in pending.rooms})

@@ -11,6 +11,7 @@ import websockets
 from websockets.asyncio.server import ServerConnection
 from websockets.typing import Subprotocol
 
+from benchmarks.listeners import stop_listening
 from gateway.protocol.fields import LimitsInfo
 from gateway.protocol.messages import Resumed, ServerMessage, Welcome
 
@@ -55,3 +56,4 @@ async def fake(handler: Handler) -> AsyncIterator[str]:
     protocols = [Subprotocol("gw.v1.json")]
     async with websockets.serve(handler, "127.0.0.1", 0, subprotocols=protocols) as server:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await stop_listening(server.server)

@@ -16,12 +16,13 @@ from gateway.core.replication.messages import (
     Decided,
     FeedMessage,
     InboxMessage,
+    as_written,
     decode_feed,
     decode_inbox,
     encode,
+    restored_log,
 )
 from gateway.core.replication.replica import Replica
-from gateway.core.replication.restored_log import as_written, restored_log
 from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.protocol.messages import Retracted, ServerMessage
@@ -103,8 +104,7 @@ class FleetMeeting(Meeting):
             emit=self.emit,
             full=lambda: self.full,
             log=log,
-            observe=observe,
-            **self.room_options(),
+            options=self.room_options(observe),
         )
 
     def emit(self, message: FeedMessage) -> None:

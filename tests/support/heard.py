@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.core.recognition.timing import FRAME_BYTES, frames
+from gateway.core.recognition.speech_timing import FRAME_BYTES, frames
 from gateway.core.session.audio_stream import AudioStream
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Recognised, RecognitionJob, Word
@@ -83,11 +83,11 @@ class HandWorker:
         words = tuple(
             Word(f" {word}", n * WORD_S, (n + 1) * WORD_S) for n, word in enumerate(text.split())
         )
-        self.stream.recognised(Recognised(words=words, lang=lang), self.meeting.now)
+        self.stream.answered(Recognised(words=words, lang=lang), self.meeting.now)
 
     def fail(self) -> None:
         self.job = None
-        self.stream.failed(self.meeting.now)
+        self.stream.answered(None, self.meeting.now)
 
     def utter(self, text: str, lang: str = "en") -> None:
         """Speak a whole utterance, and answer all jobs about it with the same text."""

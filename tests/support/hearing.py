@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import numpy as np
 
-from gateway.core.recognition.timing import FRAME, FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME, FRAME_BYTES
 from gateway.engines.recognition.base import Recogniser
 from gateway.engines.scripted import ScriptedRecogniser
 from gateway.job import SAMPLE_RATE

@@ -29,7 +29,7 @@ from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_host import TextOptions
 from gateway.settings.catalogue import Settings
-from gateway.storage.base import Store
+from gateway.storage.sqlite.store import SqliteStore
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -69,7 +69,7 @@ async def running(
     *,
     lang: str | None = None,
     flow: StreamingOptions | None = None,
-    store: Store | None = None,
+    store: SqliteStore | None = None,
     drain_s: float = 5.0,
     authenticator: Authenticator | None = None,
     settings: Settings | None = None,
@@ -127,7 +127,7 @@ async def browse(
     """Serve as `running` does; yield an HTTP client of the gateway, and the gateway."""
     async with (
         running(engine, limits, drain_s=drain_s) as live,
-        httpx.AsyncClient(base_url=live.http, timeout=10) as client,
+        httpx.AsyncClient(base_url=live.http) as client,
     ):
         yield client, live
 

@@ -17,8 +17,8 @@ from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.room.abstract_room import AbstractRoom
-from gateway.core.room.room import Room
-from gateway.core.scheduling.scheduler import Scheduler, StartJob
+from gateway.core.room.room import Room, RoomOptions
+from gateway.core.scheduling.scheduler import Scheduler
 from gateway.core.session.audio_stream import SpeechService
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
@@ -123,7 +123,7 @@ class Meeting:
         limits: Limits | None = None,
         capacity: int = 8,
         model: Model | None = None,
-        options: StreamingOptions | None = EAGER,
+        options: StreamingOptions = EAGER,
         lazy: bool = False,
         log: EventLog | None = None,
         observe: Callable[[ServerMessage, float], None] | None = None,
@@ -149,19 +149,22 @@ class Meeting:
         self.stopping: dict[str, Job] = {}
         self.lines: dict[str, CaptionSink | None] = {}
         self.aborted: list[str] = []
+        self.prepared: list[tuple[str, str]] = []
+        self.room.pairs.prepare = lambda *pair: self.prepared.append(pair)
 
     def open_room(self, log: EventLog, observe: Callable[[ServerMessage, float], None]) -> Room:
-        return Room("meeting", log=log, observe=observe, **self.room_options())
+        return Room("meeting", log, self.room_options(observe))
 
-    def room_options(self) -> dict[str, Any]:
-        """Return the arguments that every room of this meeting is made with."""
-        return {
-            "scheduler": self.scheduler,
-            "model": self.model,
-            "limits": self.limits,
-            "options": self.options,
-            "set_timer": self.set_timer,
-        }
+    def room_options(self, observe: Callable[[ServerMessage, float], None]) -> RoomOptions:
+        """Return the options that every room of this meeting is made with."""
+        return RoomOptions(
+            scheduler=self.scheduler,
+            model=self.model,
+            limits=self.limits,
+            streaming=self.options,
+            observe=observe,
+            set_timer=self.set_timer,
+        )
 
     def place(self) -> AbstractRoom:
         """Return the room that the next client enters."""
@@ -248,13 +251,13 @@ class Meeting:
             reader.advance(self.now)
         while actions := self.scheduler.actions():
             for action in actions:
-                if isinstance(action, StartJob):
-                    self.given[action.job.id] = action.job
+                if isinstance(action, Job):
+                    self.given[action.id] = action
                     continue
-                self.aborted.append(action.job_id)
+                self.aborted.append(action)
                 for jobs in (self.given, self.jobs):
-                    if action.job_id in jobs:
-                        self.stopping[action.job_id] = jobs.pop(action.job_id)
+                    if action in jobs:
+                        self.stopping[action] = jobs.pop(action)
             if not self.lazy:
                 for job in list(self.stopping.values()):
                     self.reap(job)
@@ -318,9 +321,7 @@ class Meeting:
             self.act()
 
 
-def meeting(
-    *langs: str, options: StreamingOptions | None = EAGER, **limits: Any
-) -> tuple[Meeting, Peer]:
+def meeting(*langs: str, options: StreamingOptions = EAGER, **limits: Any) -> tuple[Meeting, Peer]:
     """Return a meeting and its first member, who speaks English and reads ``langs``."""
     made = Meeting(options=options, limits=Limits(**limits))
     return made, made.enter(*langs)

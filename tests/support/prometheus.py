@@ -82,7 +82,7 @@ async def prometheus(
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: ASYNC220
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             server = Prometheus(client)
             await server.scraped(len(targets))
             yield server

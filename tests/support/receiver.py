@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.support.live import until
+from tests.support.stream_server import StreamServer
 
 
 class Received(NamedTuple):
@@ -35,7 +36,7 @@ class Receiver:
         self.port = 0
         self.headers = headers
         self._number = number
-        self._server: asyncio.Server | None = None
+        self._server: StreamServer
 
     @property
     def url(self) -> str:
@@ -55,14 +56,13 @@ class Receiver:
 
     async def start(self) -> None:
         """Listen, on the same port as before."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = StreamServer(self._serve, self.port)
+        await self._server.__aenter__()
+        self.port = self._server.port
 
     async def stop(self) -> None:
         """Refuse connections."""
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
+        await self._server.__aexit__()
 
     async def take(self, count: int) -> list[Received]:
         """Wait for a number of requests with a body, and return them all."""
@@ -70,23 +70,18 @@ class Receiver:
         return self.posts
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            method, path, _ = head[0].split(" ")
-            lines = (line.partition(": ") for line in head[1:] if line)
-            headers = {name.lower(): value for name, _, value in lines}
-            body = await reader.readexactly(int(headers.get("content-length", 0)))
-            self.received.append(Received(method, path, headers, body))
-            await self.hold.wait()
-            status = 204
-            if method == "POST" and self.statuses:
-                status = self.statuses.pop(0)
-            text = self._number if method == "GET" else ""
-            if status:
-                length = f"Content-Length: {len(text)}"
-                answer = [f"HTTP/1.1 {200 if text else status} X", length, *self.headers]
-                writer.write("\r\n".join([*answer, f"Connection: close\r\n\r\n{text}"]).encode())
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the sender gave up
-        finally:
-            writer.close()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        method, path, _ = head[0].split(" ")
+        lines = (line.partition(": ") for line in head[1:] if line)
+        headers = {name.lower(): value for name, _, value in lines}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        self.received.append(Received(method, path, headers, body))
+        await self.hold.wait()
+        status = 204
+        if method == "POST" and self.statuses:
+            status = self.statuses.pop(0)
+        text = self._number if method == "GET" else ""
+        if status:
+            length = f"Content-Length: {len(text)}"
+            answer = [f"HTTP/1.1 {200 if text else status} X", length, *self.headers]
+            writer.write("\r\n".join([*answer, f"Connection: close\r\n\r\n{text}"]).encode())

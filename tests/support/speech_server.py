@@ -41,6 +41,7 @@ from gateway.protocol.notices import Error, Stats
 from gateway.server.realtime.transcription import TranscriptionDialect
 from gateway.server.realtime.translation import TranslationDialect
 from gateway.server.routes.realtime import RealtimeEndpoint
+from tests.support.frames import encode
 from tests.support.live import until
 
 INFO = AudioInfo(
@@ -209,7 +210,7 @@ class _Socket:
         )
 
     async def _tell(self, message: ServerMessage) -> None:
-        payload = self._codec.encode(message)
+        payload = encode(self._codec, message)
         key = "text" if isinstance(payload, str) else "bytes"
         await self._send({"type": "websocket.send", key: payload})
 

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from gateway.text.languages import named_tags, script
+from gateway.text.languages import NAMED, script
 from gateway.text.letters import (
     DENSE,
     KNOWN,
@@ -39,7 +39,7 @@ def test_every_script_has_names_that_unicode_has() -> None:
 
 
 def test_every_language_with_a_name_is_written_in_a_script_that_is_judged() -> None:
-    assert [tag for tag in named_tags() if script(tag) not in LETTERS] == []
+    assert [tag for tag in NAMED if script(tag) not in LETTERS] == []
 
 
 @pytest.mark.parametrize("lang", GREETINGS)

@@ -50,7 +50,7 @@ def test_loops_profanity_and_what_is_no_translation_are_sifted_out(
         for n, output in enumerate(outputs)
     ]
     assert extend.sifted(tmp_path / prepare.TOKENIZER, (texts, made)) == [
-        (0.0, Pair("synthetic", "de", "Good day to you.", "Guten Tag, Anna."))
+        (0.0, Pair("synthetic", "de", "Good day to you.", "Guten Tag, Anna.", way="into"))
     ]
 
 

@@ -50,6 +50,7 @@ export class CaptionList {
    * Show the captions. Rows whose utterance is the same object are not touched.
    * @param {object} state of captions.js
    * @param {string[]} languages tags of the columns, from left to right
+   * @returns {boolean} whether a caption was left for the next frame
    */
   render(state, languages) {
     const utterances = inRoomOrder(state);
@@ -68,9 +69,10 @@ export class CaptionList {
     if (this.#autoscroll.isFollowing) this.#autoscroll.keepPlace(this.#newestCaption, update);
     else if (shown && shown.dataset.key !== utterances[0].key) this.#autoscroll.keepPlace(shown, update);
     else update();
-    if (!changed.length) return;
+    if (!changed.length) return false;
     this.#autoscroll.onGrowth(added);
     this.#findTurnSoon();
+    return changed.some((row) => row.isBehind);
   }
 
   /** Update the rows. Return those that changed, and the number of new ones at or after the node `first`. */
@@ -89,8 +91,10 @@ export class CaptionList {
         if (!earlier) added++;
       }
       if (row.node === first) earlier = false;
-      if (row.utterance !== utterance) {
-        row.update(utterance, this.#hueOf(utterance.speaker), this.#spoken.get(utterance.speaker));
+      if (row.utterance !== utterance || row.isBehind) {
+        // Of captions below each other that all get another line in one frame, before the newest row, one would move.
+        const oneByOne = TELEPHONE.matches && row.utterance !== null && i < utterances.length - 1;
+        row.update(utterance, this.#hueOf(utterance.speaker), this.#spoken.get(utterance.speaker), oneByOne);
         if (utterance.final) this.#spoken.set(utterance.speaker, utterance.lang);
         changed.push(row);
       }

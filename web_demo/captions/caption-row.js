@@ -8,7 +8,7 @@
 import { captionIn } from "../../clients/js/captions.js";
 import { element } from "../page/dom.js";
 import { inLanguage } from "../page/languages.js";
-import { STRINGS, UI_LANGUAGE } from "../page/strings.js";
+import { STRINGS, UI_LANGUAGE, modelNote } from "../page/strings.js";
 
 const NOTES = {
   failed: (code) => {
@@ -25,6 +25,7 @@ const CLOCK = new Intl.DateTimeFormat(UI_LANGUAGE, { hour: "2-digit", minute: "2
 export class CaptionRow {
   node = element("li", "row");
   utterance = null;
+  isBehind = false;
   #speaker = element("div", "speaker");
   #speakerName = element("span");
   #time = element("time");
@@ -56,9 +57,11 @@ export class CaptionRow {
    * @param {object} utterance
    * @param {number} hue colour of the speaker, in degrees
    * @param {string | undefined} usual language in which the speaker spoke before
+   * @param {boolean} oneByOne leaves all captions but one for the next calls; `isBehind` tells whether there may be any
    */
-  update(utterance, hue, usual) {
+  update(utterance, hue, usual, oneByOne) {
     this.utterance = utterance;
+    this.isBehind = false;
     const name = this.#speakerName.firstChild ?? this.#speakerName.appendChild(document.createTextNode(""));
     setText(name, utterance.speaker ?? "");
     if (utterance.speaker) this.#speaker.style.setProperty("--hue", hue);
@@ -73,7 +76,13 @@ export class CaptionRow {
     // The original of somebody else comes last. Its first line is kept free for it, so that the captions stay where they are.
     this.#source.hidden = this.#captions.has(utterance.lang || usual);
     this.#source.toggleAttribute("data-growing", !utterance.final);
-    for (const caption of this.#captions.values()) caption.update(utterance);
+    for (const [lang, caption] of [...this.#captions]) {
+      if (!caption.update(utterance) || !oneByOne) continue;
+      this.#captions.delete(lang); // to the end: the others come first now
+      this.#captions.set(lang, caption);
+      this.isBehind = true;
+      break;
+    }
     this.node.toggleAttribute("data-spoken", !utterance.final && !utterance.interrupted);
   }
 
@@ -127,11 +136,14 @@ class Caption {
     this.node.append(this.#stable.parentNode, this.#draft.parentNode);
   }
 
+  /** Show the caption of an utterance; return whether it reads differently now. */
   update(utterance) {
+    const before = this.node.textContent;
     const caption = captionIn(utterance, this.#lang);
     const { status } = caption;
     this.growing = status === "growing";
     inLanguage(this.node, caption.lang);
+    this.node.title = caption.engine ? modelNote(caption.engine) : "";
     // Words that become stable leave the draft, and the rest of it stays where it is. Its node would move, so it gets another.
     if (setText(this.#stable, caption.stable)) this.#draft = replaceText(this.#draft);
     setText(this.#draft, caption.draft);
@@ -144,6 +156,7 @@ class Caption {
       ["tag", caption.numbersLost && STRINGS.captions.numbersLost],
       ["tag term", caption.termMissing && STRINGS.captions.termMissing], // shown to speakers only
     ].filter(([, note]) => note));
+    return this.node.textContent !== before;
   }
 
   #showNotes(notes) {

@@ -6,7 +6,7 @@
 import { direction } from "../../clients/js/direction.js";
 import { element, iconButton } from "../page/dom.js";
 import { fillMenu, inLanguage, nameOf } from "../page/languages.js";
-import { STRINGS, UI_LANGUAGE, uiNameOf } from "../page/strings.js";
+import { STRINGS, UI_LANGUAGE, modelNote, uiNameOf } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;
 
@@ -19,6 +19,7 @@ export class LanguageColumns {
   #onListen;
   #reasonAgainst;
   #pivots = new Map(); // language -> language through which its captions are made
+  #models = new Map(); // language -> model that made its last caption; "": the usual one
   #heard = null; // language that is spoken aloud
   #offered = [];
   #label = element("p", "column-label");
@@ -52,11 +53,11 @@ export class LanguageColumns {
     this.#set(languages.length ? languages : preferred.length ? preferred : tags.slice(0, 1));
   }
 
-  /** Say in the head of a column that its captions are made through another language, as the flags of one tell. */
-  showPivot(lang, flags) {
-    const pivot = flags?.find((flag) => flag.startsWith("pivot:"))?.slice("pivot:".length);
-    if (!pivot || this.#pivots.get(lang) === pivot) return;
+  /** Say in the head of a column through which other language, and by which other model, its captions are made. */
+  showMaking(lang, { pivot = this.#pivots.get(lang), engine = "" }) {
+    if (this.#pivots.get(lang) === pivot && (this.#models.get(lang) ?? "") === engine) return;
     this.#pivots.set(lang, pivot);
+    this.#models.set(lang, engine);
     this.#render();
   }
 
@@ -117,8 +118,13 @@ export class LanguageColumns {
     const head = element("div", "column-head");
     head.dir = direction(tag); // the head stands above its text, also in right-to-left columns
     head.append(this.#menu(tag, i));
-    const pivot = this.#pivots.get(tag);
-    if (pivot) head.append(inLanguage(element("span", "via", STRINGS.captions.via({ language: uiNameOf(pivot) })), UI_LANGUAGE));
+    const [pivot, engine] = [this.#pivots.get(tag), this.#models.get(tag)];
+    const making = [pivot && STRINGS.captions.via({ language: uiNameOf(pivot) }), engine && modelNote(engine)].filter(Boolean).join(" · ");
+    if (making) {
+      const note = inLanguage(element("span", "via", making), UI_LANGUAGE);
+      note.title = making;
+      head.append(note);
+    }
     if (globalThis.speechSynthesis) head.append(this.#listenButton(tag));
     if (this.languages.length > 1) {
       const remove = iconButton("close", STRINGS.languages.remove({ language: uiNameOf(tag) }));

@@ -4,7 +4,7 @@
 // actions on a caption together.
 // Must not know: sockets, who speaks on this page.
 
-import { EMPTY_STATE, inRoomOrder, reduce } from "../../clients/js/captions.js";
+import { EMPTY_STATE, finishedCaption, inRoomOrder, reduce } from "../../clients/js/captions.js";
 import { reasonAgainst } from "../page/pairs.js";
 import { AutoScroll } from "./autoscroll.js";
 import { CaptionList } from "./caption-list.js";
@@ -80,7 +80,7 @@ export class Reading {
         this.#liveAfter = event.seq;
         break;
       case "final":
-        this.columns.showPivot(event.lang, event.flags);
+        if (event.by === "mt") this.columns.showMaking(event.lang, finishedCaption(event));
         if (event.lang === lang) this.#list.announce(event, this.#utterance(event.id)?.speaker);
         break;
       case "edited":
@@ -103,7 +103,7 @@ export class Reading {
   draw() {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
-      this.#list.render(this.state, this.columns.languages);
+      if (this.#list.render(this.state, this.columns.languages)) this.draw();
       this.#earlier?.offer();
       if (!this.isEmpty) this.#parts ??= this.#load().catch(() => { this.#parts = null; }); // tried again with the next one
       this.#onRender();

@@ -69,6 +69,11 @@ export const UI_LANGUAGE = loaded.lang;
 /** All texts, by the part of the page that shows them. */
 export const STRINGS = loaded.texts;
 
+/** Return a note of the model behind the name of an engine, such as `ctranslate2:embedded`. */
+export function modelNote(engine) {
+  return STRINGS.captions.model({ name: engine.slice(engine.indexOf(":") + 1) });
+}
+
 /** Return the name of a language in that of the interface, for sentences; the tag if the browser does not know it. */
 export function uiNameOf(tag) {
   try {

@@ -44,7 +44,7 @@ export class TextInput {
     this.#field.addEventListener("focus", () => this.#loadWriting(), { once: true });
     this.#field.addEventListener("input", () => {
       this.#showNote();
-      this.#timer ||= setTimeout(() => this.#sendPartial(), PARTIAL_INTERVAL_MS);
+      this.#sendPartialSoon();
     });
     document.querySelector("#line-form").addEventListener("submit", async (event) => {
       event.preventDefault();
@@ -82,6 +82,7 @@ export class TextInput {
     this.#writing ??= import("./writing.js").catch(() => UNKNOWN).then((writing) => {
       this.#tell = writing;
       this.#showNote();
+      if (this.#field.value) this.#sendPartialSoon(); // typed meanwhile
     });
     return this.#writing;
   }
@@ -124,6 +125,10 @@ export class TextInput {
       return button;
     });
     this.#note.append(text, ...buttons);
+  }
+
+  #sendPartialSoon() {
+    this.#timer ||= setTimeout(() => this.#sendPartial(), PARTIAL_INTERVAL_MS);
   }
 
   /** Send the text typed so far. Half a word is left out, since it may be another word. */

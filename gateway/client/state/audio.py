@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from gateway.protocol.audio import NONE, AudioInfo, AudioState, HeardSpeech
+from gateway.protocol.audio import NONE, AudioInfo, AudioState, HeardSpeech, packet_seconds
 from gateway.protocol.messages import ServerMessage, Source
-from gateway.protocol.opus import packet_seconds
 
 PIECE_S = 0.1
 """Seconds of PCM in a frame. Longer frames delay the text, shorter ones cost more."""
@@ -91,10 +90,7 @@ def pcm_seconds(rate: int) -> Callable[[bytes], float]:
 
 
 class PcmPieces:
-    """A cutter of PCM into frames of whole samples.
-
-    :param rate: samples per second
-    """
+    """A cutter of PCM into frames of whole samples."""
 
     def __init__(self, rate: int) -> None:
         self._size = max(1, round(rate * PIECE_S)) * 2
@@ -117,8 +113,6 @@ class AudioPace:
     :param info: the gateway's bounds, from ``welcome``
     :param now: time of any clock
     """
-
-    __slots__ = ("_due", "_rate", "_slack", "_unsettled", "_window", "_sent")
 
     def __init__(self, info: AudioInfo, now: float) -> None:
         self._rate = info.rate * RATE_SHARE

@@ -10,19 +10,9 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from gateway.protocol.messages import (
-    Cancelled,
-    Delta,
-    Edited,
-    Failed,
-    Final,
-    Retracted,
-    ServerMessage,
-    Snapshot,
-    Source,
-    Synced,
-    Welcome,
-)
+from gateway.client.state.recovery import is_resumed
+from gateway.protocol import messages
+from gateway.protocol.messages import ServerMessage
 
 KEPT = 1000
 """Number of ended captions that are kept. A room keeps as many utterances."""
@@ -68,7 +58,7 @@ class Captions:
     """
 
     def __init__(self, kept: int = KEPT) -> None:
-        self.originals: dict[str, Source] = {}
+        self.originals: dict[str, messages.Source] = {}
         self._captions: dict[tuple[str, str], ReaderCaption] = {}
         self._kept = kept
 
@@ -85,11 +75,11 @@ class Captions:
     def fold(self, event: ServerMessage) -> None:
         """Update the captions with an event. Events about other things change nothing."""
         match event:
-            case Source():
+            case messages.Source():
                 self.originals[event.id] = event
                 if len(self.originals) > self._kept:
                     del self.originals[next(iter(self.originals))]
-            case Delta():
+            case messages.Delta():
                 caption = self._open((event.id, event.lang))
                 # The text before the gap is useless, so the caption starts again.
                 if caption.state == "void":
@@ -100,30 +90,26 @@ class Captions:
                     caption.stable = event.add if event.reset else caption.stable + event.add
                     caption.draft = caption.draft if event.draft is None else event.draft
                     caption.gap = len(caption.stable) != event.n
-            case Final():
+            case messages.Final():
                 # Whatever deltas were lost, this text is whole.
                 self._end((event.id, event.lang), event.rev, "final", event.text)
-            case Failed():
+            case messages.Failed():
                 self._end((event.id, event.lang), event.rev, "failed")
-            case Cancelled():
+            case messages.Cancelled():
                 for key, _ in self.growing():
                     if key[0] == event.id and event.lang in (None, key[1]):
                         self._end(key, event.rev, "cancelled")
-            case Edited():
+            case messages.Edited():
                 self._edit(event)
-            case Retracted():
+            case messages.Retracted():
                 # The text was withdrawn, so no copy of it is kept.
                 self.originals.pop(event.id, None)
-                for key in [key for key in self._captions if key[0] == event.id]:
-                    del self._captions[key]
-            # A new connection without resuming: nothing is known about the time in between.
-            case Welcome(resumed=None):
+                self._captions = {k: c for k, c in self._captions.items() if k[0] != event.id}
+            case messages.Welcome() if not is_resumed(event):
                 self._void()
-            case Welcome(resumed=after) if after is not None and not after.ok:
+            case messages.Synced(ok=False):
                 self._void()
-            case Synced(ok=False):
-                self._void()
-            case Snapshot():
+            case messages.Snapshot():
                 for line in event.lines:
                     key = (event.id, line.lang)
                     if line.state in ("final", "failed", "cancelled"):
@@ -132,15 +118,13 @@ class Captions:
                     else:
                         caption = ReaderCaption(event.rev, line.text, line.draft or "")
                         self._captions[key] = caption
-            case _:
-                pass
 
     def _void(self) -> None:
         """Mark captions that have not ended as void: they may have ended unseen."""
         for _, caption in self.growing():
             caption.state, caption.draft = "void", ""
 
-    def _edit(self, event: Edited) -> None:
+    def _edit(self, event: messages.Edited) -> None:
         """Apply a correction of a caption or of an original."""
         key = event.id, event.lang
         original = self.originals.get(event.id)

@@ -6,23 +6,13 @@ clocks, when it connects again (`gateway.client.state.backoff`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import takewhile
 
-from gateway.protocol.messages import (
-    DURABLE,
-    Ack,
-    Cancelled,
-    ClientMessage,
-    Edit,
-    Edited,
-    Final,
-    Retract,
-    Retracted,
-    Say,
-    ServerMessage,
-    Source,
-    Welcome,
-)
+from msgspec.structs import replace
+
+from gateway.protocol import messages
+from gateway.protocol.messages import ClientMessage, ServerMessage, Welcome
 from gateway.protocol.notices import Error
 
 MAX_PENDING = 1000
@@ -52,11 +42,8 @@ class ResumePosition:
         return self.seq - 1 if several and self._tags else self.seq
 
     def fresh(self, event: ServerMessage) -> bool:
-        """Tell whether an event was not received before, and advance the position.
-
-        Events without a number are always fresh.
-        """
-        if not isinstance(event, DURABLE) or event.seq is None:
+        """Tell whether an event is new, as one without a number is, and advance the position."""
+        if not isinstance(event, messages.DURABLE) or event.seq is None:
             return True
         lang = getattr(event, "lang", None)
         if event.seq > self.seq:
@@ -84,22 +71,20 @@ def is_resumed(welcome: Welcome) -> bool:
     return welcome.resumed is not None and welcome.resumed.ok
 
 
+@dataclass(slots=True)
 class _PendingEntry:
-    """A request of one or more frames. ``ord`` is the position of an accepted utterance."""
+    """A request of one or more frames."""
 
-    __slots__ = ("closed", "frames", "heard", "ord")
-
-    def __init__(self, frames: tuple[ClientMessage, ...]) -> None:
-        self.frames = frames
-        self.ord: int | None = None
-        self.heard = 0  # highest position of a received `source` of this utterance
-        self.closed: set[str] = set()  # ids of the parts whose `source` was received
+    frames: tuple[ClientMessage, ...]
+    ord: int | None = None  # position of an accepted utterance
+    heard: int = 0  # highest position of a received `source` of this utterance
+    closed: set[str] = field(default_factory=set)  # ids of the parts whose `source` was received
 
     @property
-    def said(self) -> Say | None:
+    def said(self) -> messages.Say | None:
         """The ``say`` of the request, if it is one."""
         first = self.frames[0]
-        return first if isinstance(first, Say) else None
+        return first if isinstance(first, messages.Say) else None
 
     @property
     def done(self) -> bool:
@@ -163,7 +148,7 @@ class PendingRequests:
             self._entries.pop(ref, None)
             return event
         again = entry.ord is not None
-        if isinstance(event, Ack):
+        if isinstance(event, messages.Ack):
             entry.ord = event.ord
             self._supersede(say.id, ref)
             if entry.done:
@@ -175,40 +160,39 @@ class PendingRequests:
         if isinstance(event, Error) and not again and entry.heard:
             # The utterance was sent again because its answer was lost, and has ended meanwhile.
             assert say.id is not None and say.rev is not None
-            return Ack(id=say.id, rev=say.rev, ord=entry.heard, ref=ref)
+            return messages.Ack(id=say.id, rev=say.rev, ord=entry.heard, ref=ref)
         return None if again else event
 
     def record(self, event: ServerMessage) -> None:
         """Remove utterances that an event of the room has settled."""
-        if not isinstance(event, Source | Cancelled | Retracted):
+        if not isinstance(event, messages.Source | messages.Cancelled | messages.Retracted):
             return
         for ref, entry in list(self._entries.items()):
             say = entry.said
             if say is None or not _of(event.id, say.id):
                 continue
-            if isinstance(event, Source):
+            if isinstance(event, messages.Source):
                 entry.heard = max(entry.heard, event.ord)
                 entry.closed.add(event.id)
                 over = entry.done
             else:
                 # A `cancelled` without a number ended nothing, and one with a language only that.
-                ends = isinstance(event, Retracted) or (event.seq and event.lang is None)
+                ends = isinstance(event, messages.Retracted) or (event.seq and event.lang is None)
                 over = bool(ends) and entry.ord is not None and event.id not in entry.closed
             if over:
                 del self._entries[ref]
 
     def answered_by(self, event: ServerMessage) -> str | None:
         """Return the ref of a request whose lost answer is implied by a replayed event, or None."""
+        match event:
+            case messages.Retracted(id=id):
+                implied: ClientMessage = messages.Retract(id=id)
+            case messages.Edited(by="human") | messages.Final(by="human"):
+                implied = messages.Edit(id=event.id, lang=event.lang, text=event.text)
+            case _:
+                return None
         for ref, entry in self._entries.items():
-            asked = entry.frames[0]
-            if isinstance(asked, Retract) and isinstance(event, Retracted):
-                implied = asked.id == event.id
-            elif isinstance(asked, Edit) and isinstance(event, Edited | Final):
-                whole = (event.id, event.lang, event.text)
-                implied = event.by == "human" and (asked.id, asked.lang, asked.text) == whole
-            else:
-                continue
-            if implied:
+            if replace(entry.frames[0], ref=None) == implied:
                 return ref
         return None
 

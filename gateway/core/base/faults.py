@@ -16,12 +16,7 @@ from gateway.text import languages
 def error(
     fault: ClientFault, *, ref: str | None = None, id: str | None = None, fatal: bool = False
 ) -> Error:
-    """Return the event that tells a client of a fault.
-
-    :param ref: from the request
-    :param id: the utterance
-    :param fatal: whether the socket is closed
-    """
+    """Return the event that tells a client of a fault. If it is ``fatal``, the socket is closed."""
     return Error(
         code=fault.code.value,
         fatal=fatal,
@@ -40,10 +35,7 @@ def closing() -> ClientFault:
 
 
 def other_language(stated: str, lang: str) -> ClientFault:
-    """Return the fault of a text that is surely not in the language stated for it.
-
-    :param lang: tag of the language that it is in
-    """
+    """Return the fault of a text that is surely in ``lang``, not in the language stated."""
     return ClientFault(
         ErrorCode.LANG_MISMATCH,
         f"The text looks like {languages.name(lang)}, but {languages.name(stated)} was stated.",
@@ -52,10 +44,7 @@ def other_language(stated: str, lang: str) -> ClientFault:
 
 
 def no_source(lang: str, sources: Iterable[str]) -> ClientFault:
-    """Return the fault of a text in a language that is not translated from.
-
-    :param sources: tags of those that are
-    """
+    """Return the fault of a text in ``lang``, which is not among the languages translated from."""
     return ClientFault(
         ErrorCode.LANG_UNSUPPORTED,
         f"The text looks like {languages.name(lang)}, which this gateway cannot translate.",

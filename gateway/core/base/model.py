@@ -35,9 +35,8 @@ class Model(Protocol):
         """True if it is told the terms of a job. Else captions are only checked for them."""
 
     def resolve(self, source: str, target: str) -> tuple[str, str]:
-        """Return its own tags for two canonical tags.
-
-        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``) with what is possible.
+        """Return its own tags for two canonical tags. Raises `ClientFault` (``lang_unsupported``,
+        ``pair_unsupported``) with what is possible.
         """
 
     def __hash__(self) -> int:

@@ -60,15 +60,13 @@ class TranslationContext:
 
     def hints(self) -> tuple[str, tuple[str, ...]]:
         """Return the topic, and the names and terms that a recogniser should know, `HINTS` at most.
-
         Names come first: a glossary may be long, and recognisers take few words.
         """
         return self.topic, tuple(dict.fromkeys((*self.names, *self.glossary.terms)))[:HINTS]
 
     def terms(self, text: str, lang: str) -> Pairs:
-        """Return the glossary's terms in ``text``, and the names in it, which stay as they are.
-
-        :param lang: canonical tag of the language of the translation
+        """Return the glossary's terms in ``text`` for a translation into ``lang``, and the names in
+        it, which stay as they are.
         """
         terms = self.glossary.find(text, lang)
         known = {term.casefold() for term, _ in terms}

@@ -7,9 +7,9 @@ texts. Must not know: sessions, rooms.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -38,23 +38,14 @@ AUTO = "auto"
 """Tag of a speaker whose language is detected."""
 
 
-class Detect(Protocol):
-    """A detector of the language of a text."""
-
-    def __call__(self, text: str, among: Sequence[str] = (), /) -> str | None:
-        """Return the language, or None if it is not certain.
-
-        :param among: tags that the answer is one of. Empty for those of the model; the answer is
-            another tag if the text is surely in none of them
-        """
+Detect = Callable[[str, Sequence[str]], str | None]
+"""Returns the language of a text, or None if it is not certain: one of some tags or, if there are
+none, of the model's. The answer is another tag if the text is surely in none of the model's."""
 
 
 def speakable(tags: str, model: Model, detect: Detect | None) -> str:
-    """Return the normalised tags of languages that the model translates from, or `AUTO`.
-
-    Raises `ClientFault` (``lang_unsupported``), with the languages there are.
-
-    :param tags: `AUTO`, or tags with commas between them
+    """Return the normalised tags of languages that the model translates from, or `AUTO`. Raises
+    `ClientFault` (``lang_unsupported``), with the languages there are.
     """
     if tags == AUTO:
         if detect is None:
@@ -64,13 +55,11 @@ def speakable(tags: str, model: Model, detect: Detect | None) -> str:
                 "Name the language: " + ", ".join(model.sources) + ".",
             )
         return AUTO
-    langs: dict[str, None] = {}
-    for tag in tags.split(","):
-        lang = languages.normalise(tag)
+    langs = {tag: languages.normalise(tag) for tag in tags.split(",")}
+    for tag, lang in langs.items():
         if languages.match(lang, model.sources) is None:
             raise unsupported([tag], model.sources)
-        langs[lang] = None
-    return ",".join(langs)
+    return ",".join(dict.fromkeys(langs.values()))
 
 
 def usual(model: Model) -> str:
@@ -80,10 +69,7 @@ def usual(model: Model) -> str:
 
 
 class SpokenLanguage:
-    """The language that a member speaks.
-
-    :param stated: its tag, several with commas, or `AUTO`
-    """
+    """The language that a member speaks: its tag (``stated``), several with commas, or `AUTO`."""
 
     def __init__(self, stated: str, model: Model, detect: Detect | None) -> None:
         self.stated = stated
@@ -96,9 +82,8 @@ class SpokenLanguage:
         return speakable(tag, self._model, self._detect)
 
     def of(self, text: str, tag: str | None = None) -> str:
-        """Return the language of a text; of several that ``tag`` names, the likeliest.
-
-        Raises `ClientFault` (``lang_unsupported``).
+        """Return the language of a text; of several that ``tag`` names, the likeliest. Raises
+        `ClientFault` (``lang_unsupported``).
         """
         stated = self.stated if tag is None else self.normalised(tag)
         if stated != AUTO and "," not in stated:
@@ -114,9 +99,8 @@ class SpokenLanguage:
 
 
 def clean(text: str) -> str:
-    """Return a text in NFC, without control characters and outer white space.
-
-    Returns "" if no visible character is left.
+    """Return a text in NFC, without control characters and outer white space. Returns "" if no
+    visible character is left.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -133,9 +117,8 @@ def printable(text: str) -> str:
 
 
 def said(text: str, most: int) -> str:
-    """Return an utterance's text as `clean` does.
-
-    Raises `ClientFault` (``too_long`` beyond ``most`` characters, ``empty_text``).
+    """Return an utterance's text as `clean` does. Raises `ClientFault` (``too_long`` beyond
+    ``most`` characters, ``empty_text``).
     """
     if len(text) <= most:
         text = clean(text)  # which may make it longer
@@ -168,69 +151,58 @@ def cleaned(message: Request, most: int) -> Request:
             clean_texts[name] = clean(value) if isinstance(value, str) else _glossary(value)
             changed = changed or clean_texts[name] != value
     message = replace(message, **clean_texts)
-    if changed:
-        _check_bounds(message)
-    return message
-
-
-def _check_bounds(message: Request) -> None:
-    """Check the bounds of the fields once more. Raises `ClientFault` (``bad_frame``).
-
-    The normal form of some letters, U+0958 (क़) among them, has two characters. Another gateway
-    would refuse to read a message with it.
-    """
+    if not changed:
+        return message
+    # The normal form of some letters, U+0958 (क़) among them, has two characters. Another gateway
+    # would refuse to read a message with it.
     try:
-        msgspec.convert(msgspec.to_builtins(message), type(message))
+        return msgspec.convert(msgspec.to_builtins(message), type(message))
     except msgspec.ValidationError as exc:
         raise ClientFault(ErrorCode.BAD_FRAME, f"{exc}, in Unicode's normal form NFC.") from None
 
 
 def _glossary(terms: Terms) -> dict[str, str | dict[str, str]]:
-    tags = _normalised_tags(terms.values())
-    translations = ((clean(term), _translation(text, tags)) for term, text in terms.items())
-    return {term: text for term, text in translations if term and text}
-
-
-def _normalised_tags(translations: Iterable[str | Mapping[str, str]]) -> dict[str, str]:
-    """Return the normal form of each tag in a glossary's translations. Raises `ClientFault`."""
-    tags = {tag for by_tag in translations if not isinstance(by_tag, str) for tag in by_tag}
+    """Return a glossary with its texts cleaned and its tags normalised. Raises `ClientFault`."""
+    tags = {tag for by_tag in terms.values() if not isinstance(by_tag, str) for tag in by_tag}
     if len(tags) > GLOSSARY_TAGS:
         raise ClientFault(
             ErrorCode.TOO_MANY_TARGETS,
             f"The glossary names {len(tags)} languages; {GLOSSARY_TAGS} are allowed.",
         )
-    return {tag: languages.normalise(tag) for tag in tags}
-
-
-def _translation(text: str | Mapping[str, str], tags: Mapping[str, str]) -> str | dict[str, str]:
-    """Return the translation of a term with its texts cleaned.
-
-    :param tags: the normal forms of its tags
-    """
-    if isinstance(text, str):
-        return clean(text)
-    translations = ((tags[tag], clean(term)) for tag, term in text.items())
-    return {tag: term for tag, term in translations if term}
+    known = {tag: languages.normalise(tag) for tag in tags}
+    glossary: dict[str, str | dict[str, str]] = {}
+    for term, translation in terms.items():
+        text: str | dict[str, str]
+        if isinstance(translation, str):
+            text = clean(translation)
+        else:
+            by_tag = ((known[tag], clean(own)) for tag, own in translation.items())
+            text = {tag: own for tag, own in by_tag if own}
+        if text and (cleaned := clean(term)):
+            glossary[cleaned] = text
+    return glossary
 
 
 def named(tags: Sequence[str], most: int) -> tuple[str, ...]:
-    """Return the tags normalised, each once.
-
+    """Return the tags normalised, each once, and as they are if they are none: those match nothing.
     Raises `ClientFault` (``too_many_targets``) if there are more than ``most``.
     """
+    _check_number(tags, most, "name")
+    return tuple(dict.fromkeys(_normalised(tag) or tag for tag in tags))
+
+
+def _check_number(tags: Sequence[str], most: int, verb: str) -> None:
     if len(tags) > most:
         raise ClientFault(
-            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may name {most}."
+            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may {verb} {most}."
         )
-    return tuple(dict.fromkeys(map(normalised, tags)))
 
 
-def normalised(tag: str) -> str:
-    """Return the tag normalised, or as it is if it is none: then it matches nothing."""
+def _normalised(tag: str) -> str | None:
     try:
         return languages.normalise(tag)
     except ClientFault:
-        return tag
+        return None
 
 
 def readable(
@@ -238,27 +210,18 @@ def readable(
 ) -> tuple[tuple[str, ...], ClientFault | None]:
     """Return the tags that can be read, normalised, and the fault of asking for the others.
 
-    A language that the model only reads can be read as it was spoken.
-
-    :param permissions: the languages that are permitted
-    :param most: tags that are allowed; raises `ClientFault` (``too_many_targets``) beyond that
+    A language that the model only reads can be read as it was spoken. Raises `ClientFault`
+    (``too_many_targets``) if there are more than ``most``.
     """
-    if len(tags) > most:
-        raise ClientFault(
-            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may read {most}."
-        )
+    _check_number(tags, most, "read")
     known: dict[str, None] = {}
     unknown = []
     denied = None
-    for lang in tags:
-        try:
-            tag = languages.normalise(lang)
-        except ClientFault:
-            unknown.append(lang)
-            continue
-        # A language that is only spoken here can be read as it was said.
-        if not any(languages.match(tag, there) for there in (model.targets, model.sources)):
-            unknown.append(lang)
+    for asked in tags:
+        tag = _normalised(asked)
+        there = (model.targets, model.sources)
+        if tag is None or not any(languages.match(tag, langs) for langs in there):
+            unknown.append(asked)
             continue
         try:
             permissions.check_languages([tag])
@@ -272,7 +235,6 @@ def readable(
 @lru_cache(maxsize=4)  # of the few models that a process has at a time; each socket asks
 def impossible(model: Model) -> dict[str, tuple[str, ...]]:
     """Return, by source, the targets into which a model cannot translate, not even in two steps.
-
     Returns nothing for a model of more than `PAIRS` pairs: the list would be too long to send.
     """
     if len(model.sources) * len(model.targets) > PAIRS:

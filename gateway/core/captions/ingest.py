@@ -7,8 +7,8 @@ utterance has ended. Must not know: readers, the log.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
+import msgspec
 from msgspec.structs import replace
 
 from gateway.core.base.translation_context import TranslationContext
@@ -23,51 +23,35 @@ from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.speech import Speech
 from gateway.core.utterances.utterance import Utterance
 from gateway.errors import ClientFault, ErrorCode
+from gateway.protocol.fields import Statement, stated
 from gateway.protocol.messages import Ack, Say
-from gateway.protocol.statement import Statement, stated
 from gateway.text import languages
 
 
-class Ingest:
-    """The speech of the members of one room.
+class Ingest(msgspec.Struct, eq=False, kw_only=True):
+    """The speech of the members of one room."""
 
-    :param name: the name of the room
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        utterances: Utterances,
-        subscribers: Subscribers,
-        captioner: Captioner,
-        outcomes: CaptionOutcomes,
-        scheduler: Scheduler,
-        context: TranslationContext,
-        timer: RoomTimer,
-    ) -> None:
-        self._context = context
-        self._name = name
-        self._utterances = utterances
-        self._subscribers = subscribers
-        self._captioner = captioner
-        self._outcomes = outcomes
-        self._scheduler = scheduler
-        self._timer = timer
+    room: str
+    utterances: Utterances
+    subscribers: Subscribers
+    captioner: Captioner
+    outcomes: CaptionOutcomes
+    scheduler: Scheduler
+    context: TranslationContext
+    timer: RoomTimer
 
     def say(self, member: Member, say: Say, now: float) -> None:
         """Accept a new utterance or a revision of one, whose text and language are normalised.
-
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
         text, lang = say.text, say.lang
         assert lang is not None, "its language was found before"
-        speech = self._utterances.speeches.get(say.id or "")
+        speech = self.utterances.speeches.get(say.id or "")
         # A person who types lines into wscat does not count revisions.
         rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
         # Every check comes before the first change, so that a refusal changes nothing.
         if speech is None:
-            known = self._utterances.by_id.get(say.id or "")
+            known = self.utterances.by_id.get(say.id or "")
             if known is not None:
                 self._repeat_restored(known, member, say, now)
                 return
@@ -83,13 +67,13 @@ class Ingest:
             _check_revision(speech, rev)
         # Jobs that wait are given the new text, so only the others wait in the queue.
         queued = [c for c in speech.open.active if c.state is CaptionState.QUEUED] if speech else ()
-        wanted = self._subscribers.wanted
+        wanted = self.subscribers.wanted
         pairs = [(lang, tag) for tag in wanted if tag != lang and not languages.same(tag, lang)]
         jobs = len(pairs) - len(queued)
         if speech is None:
-            tenant = self._captioner.builder.tenant
+            tenant = self.captioner.builder.tenant
             # A text that nobody reads takes no job, so it is never refused.
-            wait = self._scheduler.admit(self._name, tenant, jobs, now, pairs) if jobs else 0
+            wait = self.scheduler.admit(self.room, tenant, jobs, now, pairs) if jobs else 0
             if wait:
                 raise ClientFault(
                     ErrorCode.BUSY,
@@ -97,16 +81,16 @@ class Ingest:
                     retry_ms=math.ceil(wait * 1000),
                 )
             member.charge(now)
-            speech = self._utterances.begin(say.id, member.id, now)
+            speech = self.utterances.begin(say.id, member.id, now)
             member.in_flight.utterances.add(speech.id)
         # A revision is not counted against the seat of its room: it has one already.
-        elif not self._scheduler.admits(jobs, pairs=pairs):
+        elif not self.scheduler.admits(jobs, pairs=pairs):
             raise ClientFault(
                 ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
             )
         speech.rev, speech.text, speech.final = rev, text, say.final
         if say.speaker is not None:
-            self._context.add_speaker(say.speaker)
+            self.context.add_speaker(say.speaker)
         part = speech.parts[-1]
         _note(speech, part, say, lang)
         ack = Ack(id=speech.id, rev=rev, ord=part.ord, ref=say.ref)
@@ -119,23 +103,23 @@ class Ingest:
         changed = not speech.continues(text, lang)
         speech.forget_parts()
         if text:
-            self._end(part, text, now, changed=changed, wanted=wanted, admitted=True)
+            self._end(part, text, now, changed=changed, admitted=True)
         else:  # all of the text belongs to the parts before
-            self._captioner.cancel(part, None, now)
+            self.captioner.cancel(part, None, now)
 
     def translate_due(self, speech: Speech, now: float) -> None:
         """Translate the agreed part of a growing text, if it is time to."""
         part, policy = speech.open, speech.policy
         due = policy.due(now)
         if due is not None and due > now:
-            self._timer.at(due)
+            self.timer.at(due)
         elif due is not None:
             # Translations of words that have changed must not stay on the screen.
             if policy.diverged:
-                self._captioner.invalidate(part)
+                self.captioner.invalidate(part)
             part.text = policy.admit(now)
             part.text_number += 1
-        self._captioner.translate(part, self._subscribers.wanted, now)
+        self.captioner.translate(part, self.subscribers.wanted, now)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -163,23 +147,16 @@ class Ingest:
         changed = speech.policy.diverged
         while (head := speech.cut(lang)) is not None:
             part = speech.open
-            member.in_flight.utterances.add(self._utterances.add_part(speech, now).id)
+            member.in_flight.utterances.add(self.utterances.add_part(speech, now).id)
             _note(speech, speech.open, say, lang)
-            self._end(part, head, now, changed=changed, wanted=self._subscribers.wanted)
+            self._end(part, head, now, changed=changed)
             changed = False  # the change was in the first part
-        wanted = self._subscribers.wanted
-        self._captioner.echo(speech.open, speech.remainder(lang), wanted, now)
+        rest = speech.remainder(lang)
+        self.captioner.echo(speech.open, rest, self.subscribers.wanted, now)
         self.translate_due(speech, now)
 
     def _end(
-        self,
-        part: Utterance,
-        text: str,
-        now: float,
-        *,
-        changed: bool,
-        wanted: Collection[str],
-        admitted: bool = False,
+        self, part: Utterance, text: str, now: float, *, changed: bool, admitted: bool = False
     ) -> None:
         """End an utterance, or one part of a long one.
 
@@ -187,10 +164,10 @@ class Ingest:
         :param admitted: whether the scheduler has been asked for its jobs
         """
         if changed:
-            self._captioner.invalidate(part)
-        self._outcomes.end_speech(part, text, now)
-        self._captioner.translate(part, wanted, now, admitted=admitted)
-        self._outcomes.settle(part, now)
+            self.captioner.invalidate(part)
+        self.outcomes.end_speech(part, text, now)
+        self.captioner.translate(part, self.subscribers.wanted, now, admitted=admitted)
+        self.outcomes.settle(part, now)
 
 
 def _check_revision(speech: Speech, rev: int) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import msgspec
+
 from gateway.core.base.model import Model
 from gateway.core.base.translation_context import Pairs, TranslationContext
 from gateway.core.scheduling.scheduler import Scheduler
@@ -19,55 +21,40 @@ from gateway.job import Job, Priority
 from gateway.text import languages
 
 
-class JobBuilder:
-    """The builder of one room's jobs.
+class JobBuilder(msgspec.Struct, eq=False, kw_only=True):
+    """The builder of one room's jobs."""
 
-    ``tenant`` is the tenant whose share of the engine the jobs use. ``length_ratios`` are lengths
-    of translations, which rooms may share.
-
-    :param room: the name of the room
-    """
-
-    def __init__(
-        self,
-        room: str,
-        *,
-        model: Model,
-        scheduler: Scheduler,
-        context: TranslationContext,
-        rules: StabilityRules,
-        utterances: Utterances,
-    ) -> None:
-        self.tenant = ""
-        self.length_ratios = LengthRatios(rules)
-        self.context = context
-        self.rules = rules
-        self._room = room
-        self._model = model
-        self._scheduler = scheduler
-        self._utterances = utterances
+    room: str
+    model: Model
+    scheduler: Scheduler
+    context: TranslationContext
+    rules: StabilityRules
+    utterances: Utterances
+    length_ratios: LengthRatios
+    """Lengths of translations, which rooms may share."""
+    tenant: str = ""
+    """Tenant whose share of the engine the jobs use."""
 
     def job(self, utterance: Utterance, caption: Caption) -> Job | None:
         """Return the job for a caption as it stands; None if the model lacks the languages."""
-        pair = _pair(self._model, utterance.lang, caption.lang)
+        pair = _pair(self.model, utterance.lang, caption.lang)
         if pair is None:
             return None
         source, target, steps = pair
         growing = not utterance.final
         prefix = caption.committed if growing else ""
         ids, draft = caption.last(prefix)
-        needed = 0
-        if growing:
-            needed = self.length_ratios.needed(source, target, utterance.text, prefix)
+        ratios = self.length_ratios
+        needed = ratios.needed(source, target, utterance.text, prefix) if growing else 0
         # The context of the first job stays, so that engines can reuse its prompt.
         if caption.context is None:
-            caption.context = self._utterances.translated_before(utterance, caption.lang)
+            caption.context = self.utterances.translated_before(utterance, caption.lang)
         terms: Pairs = ()
         if self.context.names or self.context.glossary.terms:  # most rooms have neither
             terms = self.context.terms(utterance.text, target)
         return Job(
-            id=self._scheduler.new_id(self._room),
-            room=self._room,
+            id=self.scheduler.new_id(self.room),
+            room=self.room,
             tenant=self.tenant,
             utterance=utterance.id,
             steps=steps,
@@ -91,9 +78,8 @@ class JobBuilder:
 
 @lru_cache(maxsize=1_024)  # of the few models that a process has at a time; every job asks
 def _pair(model: Model, spoken: str, read: str) -> tuple[str, str, int] | None:
-    """Return the model's tags for two languages, and the number of steps of a translation.
-
-    Returns None if the model lacks them.
+    """Return the model's tags for two languages, and the number of steps of a translation. Returns
+    None if the model lacks them.
     """
     source = languages.match(spoken, model.sources)
     target = languages.match(read, model.targets)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from gateway.core.history.publisher import Publisher
 from gateway.core.members.attendance import Attendance
 from gateway.core.members.member import Reply
@@ -18,15 +20,12 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import By, Cancelled, Was
 
 
-class CaptionOutcomes:
+class CaptionOutcomes(msgspec.Struct, eq=False):
     """The ends of one room's captions, for the members who make, speak and correct them."""
 
-    def __init__(
-        self, publisher: Publisher, subscribers: Subscribers, attendance: Attendance
-    ) -> None:
-        self._publisher = publisher
-        self._subscribers = subscribers
-        self._attendance = attendance
+    publisher: Publisher
+    subscribers: Subscribers
+    attendance: Attendance
 
     def end_speech(self, utterance: Utterance, text: str, now: float) -> None:
         """End the speaking of an utterance: ``text`` is the original that is published."""
@@ -35,7 +34,7 @@ class CaptionOutcomes:
         utterance.final = True
         # Earlier translations of the same speech are context only while they are fresh.
         utterance.at = now
-        self._publisher.source(utterance, now)
+        self.publisher.source(utterance, now)
 
     def finish(
         self,
@@ -50,28 +49,26 @@ class CaptionOutcomes:
         # A reader must not see stable text turn into another without a reset.
         delta = caption.correct(text)
         if delta is not None:
-            self._subscribers.show(delta, now)
+            self.subscribers.show(delta, now)
         timing = caption.finish(text, by, now)
-        self._publisher.final(utterance, caption, timing, now, reply)
+        self.publisher.final(utterance, caption, timing, now, reply)
 
     def revise(self, utterance: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
         """Replace the text of an ended caption whose original was corrected."""
         caption.edit(text, by)
-        self._publisher.edited(utterance, caption, now)
+        self.publisher.edited(utterance, caption, now)
 
     def fail(
         self, utterance: Utterance, caption: Caption, why: ErrorCode | ClientFault, now: float
     ) -> None:
         """End a caption without a text."""
         caption.fail()
-        if isinstance(why, ClientFault):
-            self._publisher.failed(utterance, caption.lang, why.code, now, str(why))
-        else:
-            self._publisher.failed(utterance, caption.lang, why, now)
+        code, msg = (why.code, str(why)) if isinstance(why, ClientFault) else (why, None)
+        self.publisher.failed(utterance, caption.lang, code, now, msg)
 
     def unfinished(self, utterance: Utterance, tag: str | None) -> list[Caption]:
         """Return the captions of a language that have not ended; of all languages with None."""
-        lang = None if tag is None else self._subscribers.served_by(tag)
+        lang = None if tag is None else self.subscribers.served_by(tag)
         return [caption for caption in utterance.active if lang in (None, caption.lang)]
 
     def cancel(
@@ -85,18 +82,17 @@ class CaptionOutcomes:
     ) -> None:
         """End captions whose jobs were taken back, or the whole utterance.
 
-        :param captions: the captions of ``tag`` that have not ended
         :param tag: a language as the client named it; None for all of them
         :param stage: the furthest stage that one of the jobs had reached; None if there were none
         """
-        lang = None if tag is None else self._subscribers.served_by(tag)
+        lang = None if tag is None else self.subscribers.served_by(tag)
         was: Was = stage or "none"
         # A language without a caption has nothing to end, an utterance ends as a whole.
         if captions or (lang is None and not utterance.ended):
             for caption in captions:
                 caption.cancel()
             utterance.cancelled = utterance.cancelled or lang is None
-            self._publisher.cancelled(utterance, lang, was, now, reply)
+            self.publisher.cancelled(utterance, lang, was, now, reply)
             return
         # Nothing ends here, so only the client that asked hears of it.
         assert reply is not None, "only a client cancels what has ended"
@@ -109,9 +105,9 @@ class CaptionOutcomes:
         """Tell the speaker if all of the utterance has ended."""
         if not utterance.ended:
             return
-        author = self._attendance.find(utterance.author)
+        author = self.attendance.find(utterance.author)
         if author is not None and utterance.id in author.in_flight.utterances:
             author.in_flight.utterances.discard(utterance.id)
             author.ended(now)
             if not author.in_flight:
-                self._attendance.release(author.id)  # it has nothing to come back for
+                self.attendance.release(author.id)  # it has nothing to come back for

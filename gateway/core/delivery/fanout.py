@@ -25,11 +25,9 @@ QueueEvent = Callable[[Envelope, float], None]
 
 
 class FanoutGroup:
-    """Sockets of one codec whose owners are shown the same of a caption.
+    """Sockets of one codec whose owners are shown the same, drafts too if ``live``, of a caption.
 
     :param tag: the language as these readers call it
-    :param live: whether they are shown drafts
-    :param encoder: encodes deltas for ``codec``
     """
 
     __slots__ = ("_each", "_wire", "codec", "frames", "late", "live", "sent", "tag", "writers")
@@ -58,9 +56,8 @@ class FanoutGroup:
         return len(self.writers) + len(self.late)
 
     def set_writer(self, owner: Hashable, write: WriteFrame | None, queue: QueueEvent) -> None:
-        """Add a socket to the group, or change how it is written to.
-
-        :param write: None if the socket cannot be written to at once; then ``queue`` is called
+        """Add a socket to the group, or change how it is written to. While it cannot be written to
+        at once, ``write`` is None and ``queue`` is called.
         """
         self._each = ()
         # A socket is in one of the two, or it would have each delta twice.

@@ -16,7 +16,7 @@ and ends with the same text:
    `Limits.outbox_s`.
 
 Rules 3 and 4 hold until the reader has caught up. Gauges: ``bytes`` of memory that wait; ``merged``
-frames saved; ``frames`` and ``sent`` bytes taken so far; `DeliveryCounters` over all sockets.
+frames saved; `DeliveryCounters` over all sockets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from gateway.core.delivery.direct_writer import DirectWriter
+from gateway.core.delivery.fanout import FanoutGroup, WriteFrame
 from gateway.core.delivery.waiting_frames import DeliveryCounters, ShedStage, merge, weight
 from gateway.errors import CloseCode
 from gateway.limits import Limits, memory
@@ -56,52 +56,44 @@ Waiting = tuple[bytes | None, Delta | None, int, float]
 memory in bytes; the time at which it was queued."""
 
 
-class Outbox(DirectWriter):
+class Outbox:
     """A queue of encoded frames that never blocks the writer of events.
 
+    ``post``    if set, writes a frame with its head at once while nothing waits before it; None
+                while the socket has no room
     ``wake``    called when there is something to do after there was nothing
     ``refill``  if set, called when everything has been taken
     """
 
     __slots__ = (
-        "_dropped",
-        "_hole_bytes",
-        "_holes",
-        "_limits",
-        "_next",
-        "_now",
-        "_queue",
-        "_since",
-        "_replaceable",
-        "_stage",
-        "_counters",
-        "_lag_sent_at",
-        "bytes",
-        "closing",
-        "merged",
-        "reason",
-        "refill",
+        *("_counters", "_dropped", "_frames", "_groups", "_held", "_hole_bytes", "_holes", "_next"),
+        *("_lag_sent_at", "_limits", "_now", "_offer", "_post", "_queue", "_replaceable", "_sent"),
+        *("_shared", "_since", "_stage", "bytes", "closing", "codec", "merged", "reason", "refill"),
         "wake",
     )
 
     def __init__(
         self, codec: Codec, limits: Limits, counters: DeliveryCounters | None = None
     ) -> None:
-        super().__init__(codec)
+        self.codec = codec
         self._limits = limits
         self._counters = counters if counters is not None else DeliveryCounters()
+        self._offer: WriteFrame | None = None
+        self._post: WriteFrame | None = None
+        """`post` while a frame may bypass the queue. It changes a few times in the life of an
+        outbox, and is read with every delta."""
+        self._groups: tuple[FanoutGroup, ...] = ()
+        self._shared: WriteFrame | None = None  # the writer that the groups use
+        self._held = False
         self._queue: dict[int, Waiting] = {}
         self._replaceable: dict[tuple[str, str], int] = {}  # of frames that a newer one replaces
-        self._holes: set[tuple[str, str]] | frozenset[tuple[str, str]] = _NOTHING
-        self._hole_bytes = 0
-        self._next = 0
-        self._now = 0.0
+        self._holes: set[tuple[str, str]] = set()
         self._since: float | None = None  # time of the oldest durable event
         self._stage = ShedStage.ALL
-        self._dropped = 0
         self._lag_sent_at = -LAG_S
-        self.bytes = 0
-        self.merged = 0
+        self._now = 0.0
+        self._frames = self._sent = self._next = self._dropped = self._hole_bytes = 0
+        self.bytes = self.merged = 0
         self.closing: CloseCode | None = None
         self.reason = ""
         self.wake: Callable[[], None] = _ignore
@@ -113,6 +105,16 @@ class Outbox(DirectWriter):
     def __repr__(self) -> str:
         state = "open" if self.closing is None else f"closing {self.closing:d}"
         return f"<Outbox {state}, {len(self._queue)} frames, {self.bytes} bytes>"
+
+    @property
+    def frames(self) -> int:
+        """Frames that were taken or written so far."""
+        return self._frames + sum(group.frames for group in self._counting)
+
+    @property
+    def sent(self) -> int:
+        """Bytes of these frames, without their heads."""
+        return self._sent + sum(group.sent for group in self._counting)
 
     def push(self, envelope: Envelope, now: float) -> None:
         """Send an event, or queue it. After `close` nothing more is accepted."""
@@ -159,11 +161,6 @@ class Outbox(DirectWriter):
         elif idle and self._queue:  # a writer is awake while frames wait
             self.wake()
 
-    @property
-    def _waits(self) -> bool:
-        waits = self._queue or self._holes or self._dropped or self.closing is not None
-        return bool(waits)
-
     def send(self, message: ServerMessage, now: float) -> None:
         """Send or queue a message for this socket alone."""
         self.push(Envelope(message), now)
@@ -183,16 +180,16 @@ class Outbox(DirectWriter):
             self.push(envelope, now)
 
     def take(self, most: int | None = None) -> list[Frame]:
+        """Remove frames as `wires` does, and return them without their heads."""
+        return [framing.message(wire) for wire in self.wires(most)]
+
+    def wires(self, most: int | None = None) -> list[bytes]:
         """Remove the frames that wait, in order, and return them.
 
         Frames that were taken count no more, so a writer should not take more than it can write.
 
         :param most: memory in bytes, which the last frame exceeds; None for everything
         """
-        return [framing.message(wire) for wire in self.wires(most)]
-
-    def wires(self, most: int | None = None) -> list[bytes]:
-        """Remove frames as `take` does, and return them with their heads."""
         wires: list[bytes] = []
         if not self._queue:
             return wires
@@ -200,17 +197,17 @@ class Outbox(DirectWriter):
         if self._dropped and self._now - self._lag_sent_at >= LAG_S:
             wires += self._lag()
         taken = 0
-        for waiting in self._queue.values():
-            wire, delta, size, _ = waiting
+        for wire, delta, size, _ in self._queue.values():
             if wire is None:  # merged deltas are encoded once, however many were merged
                 assert delta is not None, "only deltas are encoded late"
-                wire = _shown(self.codec.wire(delta))
+                wire = self.codec.wire(delta)
+                assert wire is not None, "a codec shows all deltas or none"
             wires.append(wire)
             taken += size
             if most is not None and taken >= most:
                 break
         self._frames += len(wires)
-        self._sent += sum(map(_size, wires))
+        self._sent += sum(len(wire) - framing.offset(wire) for wire in wires)
         if taken < self.bytes:
             self._remove(taken)
             return wires
@@ -240,6 +237,72 @@ class Outbox(DirectWriter):
         self._stage = ShedStage.ALL
         self.bytes = 0
         self._update_writer()
+
+    # --- writing past the queue -----------------------------------------------------------------
+
+    @property
+    def post(self) -> WriteFrame | None:
+        """Writer of the socket while it has room; see the class."""
+        return self._offer
+
+    @post.setter
+    def post(self, post: WriteFrame | None) -> None:
+        self._offer = post
+        self._update_writer()
+
+    def hold(self, held: bool) -> None:
+        """Send no deltas of the groups while the member is behind (``held``)."""
+        self._held = held
+        self._update_writer()
+
+    def enter(self, group: FanoutGroup) -> None:
+        """Join a group of sockets that are sent the same deltas."""
+        self._groups += (group,)
+        self._join(group)
+
+    def leave(self, group: FanoutGroup) -> None:
+        """Leave a group."""
+        # Frames of the group are counted by the group, until the outbox leaves it.
+        if self._shared is not None:
+            self._frames += group.frames
+            self._sent += group.sent
+        group.leave(self)
+        self._groups = tuple(other for other in self._groups if other is not group)
+
+    @property
+    def _counting(self) -> tuple[FanoutGroup, ...]:
+        """The groups that count the frames written to this socket."""
+        return () if self._shared is None else self._groups
+
+    def _queue_shared(self, envelope: Envelope, now: float) -> None:
+        """Queue a delta of a group, unless the member is behind."""
+        if not self._held:
+            self.push(envelope, now)
+
+    def _update_writer(self) -> None:
+        """Decide whether frames may bypass the queue.
+
+        They may not while frames wait, a caption has a hole or a `lag` is due. Between two calls of
+        this method the queue never fills while frames may bypass it.
+        """
+        waits = self._queue or self._holes or self._dropped or self.closing is not None
+        self._post = None if waits else self._offer
+        shared = None if self._held else self._post
+        if shared == self._shared:  # most calls change nothing, and groups are many
+            return
+        self._frames, self._sent = self.frames, self.sent
+        self._shared = shared
+        for group in self._groups:
+            self._join(group)
+
+    def _join(self, group: FanoutGroup) -> None:
+        """Tell a group how to write, and do not count its earlier writes."""
+        group.set_writer(self, self._shared, self._queue_shared)
+        if self._shared is not None:
+            self._frames -= group.frames
+            self._sent -= group.sent
+
+    # --- the queue --------------------------------------------------------------------------------
 
     def _queue_delta(self, delta: Delta, wire: bytes | None) -> None:
         key = (delta.id, delta.lang)
@@ -286,38 +349,30 @@ class Outbox(DirectWriter):
         """Drop a delta: its caption has a hole from here on."""
         self._dropped += 1
         self._counters.deltas += 1
-        if isinstance(self._holes, frozenset):
-            self._holes = set()
         if key not in self._holes:
             self._holes.add(key)
             self._hole_bytes += HOLE_BYTES + memory(key[0])
 
     def _fill_hole(self, key: tuple[str, str]) -> None:
         """Note that the text of a caption is whole again."""
-        if isinstance(self._holes, set) and key in self._holes:
+        if key in self._holes:
             self._holes.discard(key)
             self._hole_bytes -= HOLE_BYTES + memory(key[0])
-            self._holes = self._holes or _NOTHING
 
     def _end_merging(self, event: Final | Failed | Cancelled | Retracted | Snapshot) -> None:
         """Merge no deltas across a terminal event, and drop the ones that it makes void."""
-        langs: set[str] | None = None
-        if isinstance(event, Snapshot):
-            langs = {line.lang for line in event.lines}
-        elif not isinstance(event, Retracted) and event.lang is not None:
-            langs = {event.lang}
-        void = not isinstance(event, Snapshot) and self.bytes > LATE_BYTES
-        for key in [key for key in self._replaceable if key[0] == event.id]:
-            if isinstance(event, Snapshot):  # what came before it is still true
+        lang = None if isinstance(event, Snapshot | Retracted) else event.lang
+        # What came before a snapshot is still true.
+        void = self.bytes > LATE_BYTES and not isinstance(event, Snapshot)
+        for key in _keys(self._replaceable, event.id, lang):
+            if void:
+                self._withdraw(key)
+                self._count_merge()
+            else:
                 del self._replaceable[key]
-            elif langs is None or key[1] in langs:
-                if void:
-                    self._withdraw(key)
-                    self._count_merge()
-                else:
-                    del self._replaceable[key]
-        for key in [key for key in self._holes if key[0] == event.id]:
-            if langs is None or key[1] in langs:
+        langs = [line.lang for line in event.lines] if isinstance(event, Snapshot) else [lang]
+        for whole in langs:
+            for key in _keys(self._holes, event.id, whole):
                 self._fill_hole(key)
 
     def _shed(self) -> None:
@@ -340,9 +395,8 @@ class Outbox(DirectWriter):
                 self._drop(key)
 
     def _overdue(self, now: float) -> bool:
-        """Tell whether the durable events are too many or too old.
-
-        An eighth of the bound is left for frames that were taken and are not yet written.
+        """Tell whether the durable events are too many or too old. An eighth of the bound is left
+        for frames that were taken and are not yet written.
         """
         limits = self._limits
         if self._since is not None and now - self._since > limits.outbox_s:
@@ -382,16 +436,11 @@ _STATES = (Presence, Tick)
 """Events of which only the newest matters."""
 _ENDS = (Final, Failed, Cancelled, Retracted, Snapshot)
 """Events that state a caption as it is, whatever came before."""
-_NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 
-def _size(wire: bytes) -> int:
-    return len(wire) - framing.offset(wire)
-
-
-def _shown(wire: bytes | None) -> bytes:
-    assert wire is not None, "a codec shows all deltas or none"
-    return wire
+def _keys(keys: Iterable[tuple[str, str]], id: str, lang: str | None) -> list[tuple[str, str]]:
+    """Return the keys of the captions of an utterance in a language, or in all with None."""
+    return [key for key in keys if key[0] == id and lang in (None, key[1])]
 
 
 def _ignore() -> None:

@@ -10,6 +10,7 @@ import enum
 from sys import getsizeof
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.limits import memory
 from gateway.protocol.messages import Delta
@@ -46,14 +47,11 @@ class DeliveryCounters(msgspec.Struct, eq=False):
 
 def merge(older: Delta, newer: Delta) -> Delta:
     """Return the one delta that has the effect of both, in order."""
-    return Delta(
-        id=newer.id,
-        rev=newer.rev,
-        lang=newer.lang,
+    return replace(
+        newer,
         add=newer.add if newer.reset else older.add + newer.add,
         draft=older.draft if newer.draft is None else newer.draft,
         reset=older.reset or newer.reset,
-        n=newer.n,
         speaker=newer.speaker or older.speaker,
     )
 

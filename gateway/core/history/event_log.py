@@ -18,6 +18,7 @@ from operator import attrgetter
 from sys import getsizeof
 from typing import NamedTuple
 
+import msgspec
 from msgspec import inspect
 from msgspec.inspect import LiteralType
 from msgspec.structs import astuple
@@ -62,54 +63,34 @@ class StreamPosition(NamedTuple):
     seq: int
 
 
-class EventLog:
-    """The durable events of one room.
+class EventLog(msgspec.Struct, eq=False):
+    """The durable events of one room."""
 
-    ``epoch``      name of this log; a log that begins anew has another one
-    ``before``     position in an earlier log, which ended in a crash, up to which both are the
-                   same: a reader that has come no further there can continue here
-    ``settings``   settings of the room before the oldest event, if there were any
-    ``bytes``      memory that the events take
-    ``originals``  numbers of the events that corrected an original and not a caption
-    ``authors``    sessions that have said something, by the number of its ``source``; other clients
-                   are not told them
-    ``grew``       called with the bytes of each event that is appended
-
-    :param began: time at which the log began, in seconds of the clock that `append` is told
-    """
-
-    __slots__ = (
-        "_costs",
-        "_entries",
-        "_limits",
-        "_seqs",
-        "authors",
-        "began",
-        "before",
-        "bytes",
-        "epoch",
-        "grew",
-        "originals",
-        "seq",
-        "settings",
-    )
-
-    def __init__(self, epoch: str, limits: Limits, *, began: float = 0.0) -> None:
-        self.epoch = epoch
-        self.began = began
-        self.before: StreamPosition | None = None
-        self.settings: Settings | None = None
-        self.seq = 0
-        self._limits = limits
-        self._entries: deque[LogEntry] = deque()
-        self._costs: deque[int] = deque()  # of the entries, as they were counted
-        self._seqs: dict[
-            str | None, array[int]
-        ] = {}  # by `concerns`; the first of them may be dropped already
-        self.originals: set[int] = set()
-        self.authors: dict[int, str] = {}
-        self.grew: Callable[[int], None] = _nobody
-        self.bytes = 0
+    epoch: str
+    """Name of this log; a log that begins anew has another one."""
+    limits: Limits
+    began: float = 0.0
+    """Time at which the log began, in seconds of the clock that `append` is told."""
+    before: StreamPosition | None = None
+    """Position in an earlier log, which ended in a crash, up to which both are the same: a reader
+    that has come no further there can continue here."""
+    settings: Settings | None = None
+    """Settings of the room before the oldest event, if there were any."""
+    seq: int = 0
+    bytes: int = 0
+    """Memory that the events take."""
+    originals: set[int] = set()
+    """Numbers of the events that corrected an original and not a caption."""
+    authors: dict[int, str] = {}
+    """Sessions that have said something, by the number of its ``source``; other clients are not
+    told them."""
+    grew: Callable[[int], None] = lambda _: None
+    """Called with the bytes of each event that is appended."""
+    _entries: deque[LogEntry] = msgspec.field(default_factory=deque)
+    _costs: deque[int] = msgspec.field(default_factory=deque)
+    """Memory of each entry, as it was counted."""
+    _seqs: dict[str | None, array[int]] = {}
+    """Numbers by `concerns`; the first of them may be dropped already."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -121,20 +102,26 @@ class EventLog:
 
     def reaches(self, epoch: str, seq: int) -> bool:
         """Tell whether all events after number ``seq`` of ``epoch`` are here."""
-        if epoch != self.epoch and (
-            self.before is None or epoch != self.before.epoch or seq > self.before.seq
-        ):
-            return False
-        return self.oldest - 1 <= seq <= self.seq
+        before = self.before
+        known = epoch == self.epoch or (
+            before is not None and epoch == before.epoch and seq <= before.seq
+        )
+        return known and self.oldest - 1 <= seq <= self.seq
 
     def copied(self, now: float) -> EventLog:
         """Return a log of the same events, which can be changed. An empty one begins now."""
-        copy = EventLog(self.epoch, self._limits, began=self.began if self.seq else now)
-        copy.seq, copy.bytes = self.seq, self.bytes
-        copy._entries, copy._costs = self._entries.copy(), self._costs.copy()
-        copy._seqs = {lang: seqs[:] for lang, seqs in self._seqs.items()}
-        copy.originals, copy.authors = self.originals.copy(), self.authors.copy()
-        return copy
+        return EventLog(
+            self.epoch,
+            self.limits,
+            self.began if self.seq else now,
+            seq=self.seq,
+            bytes=self.bytes,
+            originals=self.originals.copy(),
+            authors=self.authors.copy(),
+            _entries=self._entries.copy(),
+            _costs=self._costs.copy(),
+            _seqs={lang: seqs[:] for lang, seqs in self._seqs.items()},
+        )
 
     def append(self, event: Durable, now: float) -> None:
         """Append the event with the newest number."""
@@ -165,9 +152,7 @@ class EventLog:
         first = seq + 1 - self.oldest
         if seq > self.seq or first < 0:
             return None
-        if most is None:
-            return [entry.event for entry in self.entries(seq)]
-        last = min(first + most, len(self._entries))
+        last = len(self._entries) if most is None else min(first + most, len(self._entries))
         return [self._entries[n].event for n in range(first, last)]
 
     def concerns(self, event: Durable) -> str | None:
@@ -178,7 +163,6 @@ class EventLog:
 
     def count(self, lang: str | None, seq: int) -> int:
         """Return how many events after ``seq`` concern the readers of a language, or everybody.
-
         Takes no longer for two hours than for a second, since many readers come back at once.
         """
         seqs = self._seqs.get(lang, ())
@@ -190,9 +174,8 @@ class EventLog:
         return list(islice(reversed(self._entries), count))[::-1]
 
     def last(self, utterances: int) -> list[Durable]:
-        """Return the events of the last complete utterances that stand, in order.
-
-        Cancelled utterances are among them, beyond the number.
+        """Return the events of the last complete utterances that stand, in order. Cancelled
+        utterances are among them, beyond the number.
         """
         retracted: set[str] = set()
         cancelled: set[str] = set()
@@ -225,9 +208,8 @@ class EventLog:
             self._pop()
 
     def erase(self, ord: int) -> None:
-        """Erase the texts of an utterance. Its events stay, so that numbers have no holes.
-
-        :param ord: position of the utterance; an id may have been used before
+        """Erase the texts of the utterance at a position; an id may have been used before. Its
+        events stay, so that numbers have no holes.
         """
         # From the end: people retract what was said a moment ago.
         for n, (event, at) in enumerate(reversed(self._entries), 1):
@@ -263,7 +245,7 @@ class EventLog:
         self.bytes += self._costs[-1]
         self.grew(self._costs[-1])
         # After the append, so that one large event drops as many as it needs.
-        while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
+        while len(self._entries) > self.limits.log or self.bytes > self.limits.log_bytes:
             self._pop()
 
     def _cost(self, event: Durable) -> int:
@@ -275,9 +257,8 @@ class EventLog:
         self.bytes -= self._costs.popleft()
         lang = self.concerns(event)
         seqs = self._seqs[lang]
-        if (
-            seqs[len(seqs) // 2] < self.oldest
-        ):  # by halves, so that each number is moved once at most
+        # By halves, so that each number is moved once at most.
+        if seqs[len(seqs) // 2] < self.oldest:
             del seqs[: bisect_left(seqs, self.oldest)]
             if not seqs:
                 del self._seqs[lang]
@@ -288,10 +269,6 @@ class EventLog:
 def _text_of(event: Durable) -> int | None:
     """Return the position (``ord``) of the utterance that an event has text of, or None."""
     return event.ord if type(event) in _TEXTS else None  # type: ignore[union-attr]
-
-
-def _nobody(size: int) -> None:
-    pass
 
 
 _TEXTS = frozenset(
@@ -331,9 +308,8 @@ def _memory(values: Iterable[object]) -> int:
 
 
 def _parts(kind: type[Durable]) -> Callable[[Durable], tuple[object, ...]]:
-    """Return a function that returns the fields of an event which take memory of their own.
-
-    A literal takes none: there is one object of each in a process.
+    """Return a function that returns the fields of an event which take memory of their own. A
+    literal takes none: there is one object of each in a process.
     """
     fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]
     return attrgetter(*(part.name for part in fields if not isinstance(part.type, LiteralType)))

@@ -7,6 +7,9 @@ the event happens.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
 
 from gateway.core.history.event_log import Durable, EventLog
 from gateway.core.members.member import Member, Reply
@@ -14,8 +17,8 @@ from gateway.core.members.subscribers import Subscribers
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.errors import ErrorCode
 from gateway.protocol.codec import Envelope
+from gateway.protocol.fields import stated
 from gateway.protocol.messages import (
-    By,
     Cancelled,
     Edited,
     Failed,
@@ -28,32 +31,25 @@ from gateway.protocol.messages import (
     Timing,
     Was,
 )
-from gateway.protocol.statement import stated
+
+Event = TypeVar("Event", Failed, Edited)
 
 
-class Publisher:
+class Publisher(msgspec.Struct, eq=False):
     """The durable events of one room. Every method logs one, and sends it.
 
     If the event answers a request, ``reply`` is sent it in any case, with its ``ref`` and under the
     language tag that the request used.
-
-    :param observe: called with every event after it was sent, and the time at which it was decided
     """
 
-    def __init__(
-        self,
-        log: EventLog,
-        subscribers: Subscribers,
-        observe: Callable[[ServerMessage, float], None],
-    ) -> None:
-        self._log = log
-        self._subscribers = subscribers
-        self._observe = observe
+    log: EventLog
+    subscribers: Subscribers
+    observe: Callable[[ServerMessage, float], None]
 
     def source(self, utterance: Utterance, now: float) -> None:
         """Publish the original of a complete utterance."""
         event = Source(
-            seq=self._log.seq + 1,
+            seq=self.log.seq + 1,
             id=utterance.id,
             rev=utterance.rev,
             ord=utterance.ord,
@@ -62,7 +58,7 @@ class Publisher:
             **stated(utterance.statement, Source),
         )
         utterance.seq = utterance.seq or event.seq
-        self._log.authors[event.seq] = utterance.author
+        self.log.authors[event.seq] = utterance.author
         self._publish(event, None, now)
 
     def final(
@@ -76,7 +72,7 @@ class Publisher:
         """Publish a complete caption."""
         assert caption.by is not None, "it has been finished"
         event = Final(
-            seq=self._log.seq + 1,
+            seq=self.log.seq + 1,
             id=utterance.id,
             rev=utterance.rev,
             ord=utterance.ord,
@@ -85,6 +81,7 @@ class Publisher:
             by=caption.by,
             ms=ms,
             flags=caption.flags,
+            p=round(caption.p, 2) if caption.p < 1 else None,
             **stated(utterance.statement, Final),
         )
         self._publish(event, caption.lang, now, reply)
@@ -93,15 +90,8 @@ class Publisher:
         self, utterance: Utterance, lang: str, code: ErrorCode, now: float, msg: str | None = None
     ) -> None:
         """Publish that there will be no caption."""
-        event = Failed(
-            seq=self._log.seq + 1,
-            id=utterance.id,
-            rev=utterance.rev,
-            ord=utterance.ord,
-            lang=lang,
-            code=code.value,
-            retry=code.retry,
-            msg=msg,
+        event = self._event(
+            Failed, utterance, lang=lang, code=code.value, retry=code.retry, msg=msg
         )
         self._publish(event, lang, now)
 
@@ -109,37 +99,37 @@ class Publisher:
         self, utterance: Utterance, lang: str | None, was: Was, now: float, reply: Reply | None
     ) -> None:
         """Publish that the work on one language, or on the whole utterance, was stopped."""
-        event = Cancelled(
-            seq=self._log.seq + 1, id=utterance.id, rev=utterance.rev, lang=lang, was=was
-        )
-        utterance.seq = utterance.seq or self._log.seq + 1
+        seq = self.log.seq + 1
+        event = Cancelled(seq=seq, id=utterance.id, rev=utterance.rev, lang=lang, was=was)
+        utterance.seq = utterance.seq or seq
         self._publish(event, lang, now, reply)
 
     def original(self, utterance: Utterance, now: float, reply: Reply) -> None:
         """Publish a corrected original to everybody."""
-        event = self._edited(utterance, utterance.lang, utterance.text, "human")
-        self._log.originals.add(event.seq)
+        lang, text = utterance.lang, utterance.text
+        event = self._event(Edited, utterance, lang=lang, text=text, by="human")
+        self.log.originals.add(event.seq)
         self._publish(event, None, now, reply)
 
     def edited(
         self, utterance: Utterance, caption: Caption, now: float, reply: Reply | None = None
     ) -> None:
         """Publish the new text of a caption that had ended."""
-        assert caption.by is not None, "it has been edited"
-        event = self._edited(utterance, caption.lang, caption.stable, caption.by)
-        self._publish(event, caption.lang, now, reply)
+        lang, text, by = caption.lang, caption.stable, caption.by
+        event = self._event(Edited, utterance, lang=lang, text=text, by=by)
+        self._publish(event, lang, now, reply)
 
     def retracted(self, utterance: Utterance, now: float, reply: Reply) -> None:
         """Publish that an utterance was retracted, and erase its texts from the log."""
         # First, so that nobody who reads the log after the event still finds the text.
-        self._log.erase(utterance.ord)
-        event = Retracted(seq=self._log.seq + 1, id=utterance.id, ord=utterance.ord)
+        self.log.erase(utterance.ord)
+        event = Retracted(seq=self.log.seq + 1, id=utterance.id, ord=utterance.ord)
         self._publish(event, None, now, reply)
 
     def settings(self, change: Set, version: int, now: float, member: Member) -> None:
         """Publish a member's change of the room's settings, or of its own."""
         event = Settings(
-            seq=self._log.seq + 1,
+            seq=self.log.seq + 1,
             version=version,
             context=change.context,
             glossary=change.glossary,
@@ -150,22 +140,16 @@ class Publisher:
         )
         self._publish(event, None, now, Reply(member, change.ref))
 
-    def _edited(self, utterance: Utterance, lang: str, text: str, by: By) -> Edited:
-        return Edited(
-            seq=self._log.seq + 1,
-            id=utterance.id,
-            rev=utterance.rev,
-            ord=utterance.ord,
-            lang=lang,
-            text=text,
-            by=by,
-        )
+    def _event(self, kind: type[Event], utterance: Utterance, **fields: Any) -> Event:
+        """Return the next event about a caption, which is rare; the usual ones cost less."""
+        id, rev, ord = utterance.id, utterance.rev, utterance.ord
+        return kind(seq=self.log.seq + 1, id=id, rev=rev, ord=ord, **fields)
 
     def _publish(
         self, event: Durable, lang: str | None, now: float, reply: Reply | None = None
     ) -> None:
         """Log an event, and send it to the readers of a language, or to everybody with None."""
         # Before it is sent: a reader that asks for the past now must find it.
-        self._log.append(event, now)
-        self._subscribers.publish(Envelope(event), lang, now, reply)
-        self._observe(event, now)
+        self.log.append(event, now)
+        self.subscribers.publish(Envelope(event), lang, now, reply)
+        self.observe(event, now)

@@ -6,11 +6,13 @@ know: rooms, frames, sockets.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from gateway.auth.permissions import Role
+from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Cancelled, Failed, Final, View
@@ -40,24 +42,14 @@ class CatchUp(msgspec.Struct, eq=False):
     """Events that answer requests of its own, by number, as it is to see them."""
 
 
-class InFlight:
-    """The work in flight of one session, whichever of its sockets has begun it.
+class InFlight(msgspec.Struct, eq=False):
+    """The work in flight of one session, whichever of its sockets has begun it."""
 
-    :param owner: id of the session
-    """
-
-    __slots__ = ("owner", "pending", "utterances")
-
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
-        self.utterances: set[str] = set()
-        """Ids of utterances that have not ended."""
-        self.pending = 0
-        """Requests without an answer that name none of `utterances`. They count like utterances,
-        since each of them may begin one."""
-
-    def __repr__(self) -> str:
-        return f"<InFlight of {self.owner}: {len(self.utterances)} and {self.pending} pending>"
+    utterances: set[str] = set()
+    """Ids of utterances that have not ended."""
+    pending: int = 0
+    """Requests without an answer that name none of `utterances`. They count like utterances, since
+    each of them may begin one."""
 
     def __len__(self) -> int:
         return len(self.utterances) + self.pending
@@ -68,49 +60,35 @@ class InFlight:
         self.pending = 0
 
 
+@dataclass(slots=True, eq=False)
 class Member:
-    """A participant of a room: a speaker, a reader or both.
-
-    :param listener: told what becomes of its utterances, until it is set to None
+    """A participant of a room: a speaker, a reader or both. Its listener is told what becomes of
+    its utterances, until it is set to None.
     """
 
-    __slots__ = (
-        "_catch_up",
-        "cancelled",
-        "failed",
-        "finals",
-        "id",
-        "in_flight",
-        "langs",
-        "listener",
-        "outbox",
-        "role",
-        "speaker",
-        "view",
-        "welcomed",
-    )
-
-    def __init__(
-        self, id: str, role: Role, outbox: Outbox, listener: MemberListener | None = None
-    ) -> None:
-        self.id = id
-        self.role = role
-        self.outbox = outbox
-        self.listener = listener
-        self.speaker: str | None = None
-        self.langs: tuple[str, ...] = ()
-        self.welcomed = False
-        """True if it was sent what had been said before it came."""
-        self.view: View = "live"
-        self._catch_up: CatchUp | None = None
-        self.in_flight = InFlight(id)
-        self.finals = self.failed = self.cancelled = 0
+    id: str
+    role: Role
+    outbox: Outbox
+    listener: MemberListener | None = None
+    speaker: str | None = None
+    spoken: str = AUTO
+    """Tags of the languages that it says it speaks, with commas; or `AUTO`."""
+    langs: tuple[str, ...] = ()
+    welcomed: bool = False
+    """True if it was sent what had been said before it came."""
+    view: View = "live"
+    in_flight: InFlight = field(default_factory=InFlight)
+    away_until: float = 0.0
+    """End of its period of grace, in seconds, while it is away."""
+    finals: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    _catch_up: CatchUp | None = None
 
     @property
     def catch_up(self) -> CatchUp | None:
-        """Progress while it is behind; None if it is sent events as they happen.
-
-        A member that is behind is sent durable events from the log, in order, and no deltas.
+        """Progress while it is behind; None if it is sent events as they happen. A member that is
+        behind is sent durable events from the log, in order, and no deltas.
         """
         return self._catch_up
 
@@ -159,10 +137,7 @@ class Member:
 
 
 class Reply(NamedTuple):
-    """The request of a member that an event answers.
-
-    :param tag: the language as the request named it
-    """
+    """The request of a member that an event answers. ``tag`` is the language as it was named."""
 
     member: Member
     ref: str | None

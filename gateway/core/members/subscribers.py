@@ -100,9 +100,8 @@ class Subscribers:
         but: Member | None = None,
         tag: str | None = None,
     ) -> None:
-        """Send an event to the readers of a language under their own tags, or to all with None.
-
-        :param but: a member that is answered separately, under ``tag``
+        """Send an event to the readers of a language under their own tags, or to all with None. One
+        member, ``but``, is answered separately, under ``tag``.
         """
         if lang is None:
             for member in self.members.values():
@@ -116,9 +115,8 @@ class Subscribers:
     def publish(
         self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
     ) -> None:
-        """Send a durable event to the readers of a language, or to all with None.
-
-        :param reply: the request that it answers, if it answers one
+        """Send a durable event to the readers of a language, or to all with None, and as the answer
+        to a request if it answers one.
         """
         if reply is None:
             self.tell(envelope, lang, now)
@@ -132,9 +130,8 @@ class Subscribers:
         reply.member.answer(envelope, now)
 
     def show(self, delta: Delta, now: float) -> None:
-        """Send an ephemeral delta to the readers that follow its caption as it grows.
-
-        It is encoded once for each encoding, view and tag, however many readers there are.
+        """Send an ephemeral delta to the readers that follow its caption as it grows. It is encoded
+        once for each encoding, view and tag, however many readers there are.
         """
         lang = delta.lang
         groups = self._groups.get(lang)
@@ -172,7 +169,7 @@ class Subscribers:
 
     def encoder(self, codec: Codec) -> Encoder:
         """Return the function that encodes deltas for the readers of a codec."""
-        return codec.encoder
+        return codec.wire
 
     def _enter(self, member: Member) -> None:
         for tag in member.langs:

@@ -6,13 +6,11 @@ speech.
 
 from __future__ import annotations
 
-from gateway.core.recognition.timing import FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME_BYTES
 
 
 class AudioBuffer:
     """Consecutive frames. ``begin`` is the number of the first one, ``end`` is behind the last."""
-
-    __slots__ = ("_pcm", "_voice", "begin", "end")
 
     def __init__(self) -> None:
         self.begin = self.end = 0

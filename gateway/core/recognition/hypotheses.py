@@ -5,8 +5,8 @@ know: audio, jobs, languages' grammar.
 
 Every hypothesis covers the audio from the last cut on. A word that two hypotheses in a row have is
 *agreed* (local agreement, Liu et al. 2020, https://arxiv.org/abs/2005.11185): it is shown until the
-utterance ends. A word before the last cut is *settled*: its audio is gone, so it never changes.
-Words are compared by `units.key`. All times are seconds from the beginning of the audio.
+utterance ends. A word before the last cut is *settled*: its audio is gone, so it never changes. All
+times are seconds from the beginning of the audio.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gateway.job import Word
-from gateway.text import units
+from gateway.text import word_units
 
 _ENDS = frozenset(".!?。！？؟।")
 _QUOTES = "\"'”’»」』)]）"
@@ -38,8 +38,6 @@ def is_sentence_end(text: str) -> bool:
 class Hypotheses:
     """The words of one utterance."""
 
-    __slots__ = ("_cut", "_shown", "_tail", "_whole", "agreed", "settled")
-
     def __init__(self, begin: float) -> None:
         self._cut = begin
         self._shown: list[Word] = []  # behind the cut
@@ -60,15 +58,14 @@ class Hypotheses:
         return text_of(self.words)
 
     def add(self, words: Sequence[Word], *, whole: bool = False) -> None:
-        """Take in a hypothesis. One without words changes nothing that is shown.
-
-        :param whole: it covers all speech, unless more follows. `finish` then takes its words
+        """Take in a hypothesis. One without words changes nothing that is shown. One of the
+        ``whole`` speech is what `finish` takes its words from, unless more follows.
         """
         # A recogniser that hears nothing for once is no proof that nothing was said.
         fresh = self._fresh(words)
         if fresh:
             now = self._merged(fresh)
-            self.agreed = units.common(_keys(self._shown), _keys(now))
+            self.agreed = word_units.common(_keys(self._shown), _keys(now))
             self._shown = now
         # A last hypothesis that has lost many words was broken off.
         self._whole = fresh if whole and len(fresh) >= SHORTENED * self.agreed else None
@@ -79,10 +76,8 @@ class Hypotheses:
             self._shown = self._whole
 
     def settleable(self, until: float, *, forced: bool) -> int:
-        """Return after how many words behind the cut the text can be settled, 0 for nowhere.
-
-        It is after a sentence; where ``forced``, else before the longest silence of the second
-        half.
+        """Return after how many words behind the cut the text can be settled: at a sentence; where
+        ``forced``, else before the longest silence of the second half; 0 for nowhere.
 
         :param until: the last of them ends by then
         :param forced: words that are not agreed count too
@@ -131,7 +126,7 @@ class Hypotheses:
     def _merged(self, words: list[Word]) -> list[Word]:
         """Return a hypothesis with the agreed words in front."""
         agreed = self._shown[: self.agreed]
-        if units.common(_keys(agreed), _keys(words)) == len(agreed):
+        if word_units.common(_keys(agreed), _keys(words)) == len(agreed):
             return words
         # It contradicts agreed words, or is shorter: only what was spoken after them counts.
         end = agreed[-1].end
@@ -158,4 +153,4 @@ def text_of(words: Sequence[Word]) -> str:
 
 
 def _keys(words: Sequence[Word]) -> list[str]:
-    return [units.key(word.text) for word in words]
+    return [word_units.key(word.text) for word in words]

@@ -1,8 +1,7 @@
 """Speech of one person: the state machine between audio, a recogniser and growing captions.
 
 Owns: which audio is recognised and when, and what is heard in consequence. Must not know: clocks,
-tasks, recognisers, rooms. Time is counted in audio, so a recording that arrives faster than it was
-spoken is treated alike.
+tasks, recognisers, rooms. Time is counted in audio.
 
 Speech between two pauses is an utterance. While it grows, hypotheses of it are asked for one after
 the other, each for all audio since the last cut. At a pause the words so far are asked for at once,
@@ -19,11 +18,15 @@ from itertools import count
 import msgspec
 
 from gateway.core.recognition.audio_buffer import AudioBuffer
-from gateway.core.recognition.endpointing import Endpointer, VoiceEvent, VoiceState
+from gateway.core.recognition.endpointing import Endpointer, VoiceState
 from gateway.core.recognition.hypotheses import Hypotheses, is_sentence_end, text_of
-from gateway.core.recognition.language_choice import LanguageChoice
-from gateway.core.recognition.spoken_utterance import Decisions, Heard, SpokenUtterance
-from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming, frames, seconds
+from gateway.core.recognition.speech_timing import FRAME_BYTES, SpeechTiming, frames, seconds
+from gateway.core.recognition.spoken_utterance import (
+    Decisions,
+    Heard,
+    LanguageChoice,
+    SpokenUtterance,
+)
 from gateway.core.recognition.unspoken_words import credible
 from gateway.job import Recognised, RecognitionJob, Word
 
@@ -42,8 +45,6 @@ class SpeechRecognition:
 
     :param id: prefix of the ids of its jobs, unique in this process
     :param langs: canonical tags of the languages that may be spoken; empty for any
-    :param room: `RecognitionJob.room` of the jobs
-    :param tenant: `RecognitionJob.tenant` of the jobs
     """
 
     def __init__(
@@ -102,8 +103,8 @@ class SpeechRecognition:
         """Process the next audio.
 
         :param pcm: any number of samples in the form of `RecognitionJob.audio`
-        :param voice: probability of voice in each frame that ``pcm`` completes. A frame begins
-            where the last one ended, so bytes may be left over for the next call
+        :param voice: probability of voice in each frame that ``pcm`` completes; the bytes left over
+            are for the next call
 
         Raises `ValueError` if the probabilities are not as many as the frames.
         """
@@ -167,11 +168,11 @@ class SpeechRecognition:
         number = self._audio.end
         # Kept before anything is decided, since the speech may begin before this frame.
         self._audio.append(frame, voice)
-        event = self._endpointer.add(number, voice)
-        if event is VoiceEvent.BEGIN:
-            self._begin(number + 1 - frames(self.timing.before))
-        elif event is VoiceEvent.END:
-            self._close()
+        if self._endpointer.add(number, voice):
+            if self._endpointer.state is VoiceState.SILENT:
+                self._close()
+            else:
+                self._begin(number + 1 - frames(self.timing.before))
         if self._audio.end - self._audio.begin > frames(self.timing.backlog):
             self._shed()
         # In a silence only audio is kept that may be the beginning of the next speech.
@@ -187,7 +188,7 @@ class SpeechRecognition:
     def _end_speech(self) -> None:
         """End the speech that is going on, if any."""
         if self._endpointer.state is not VoiceState.SILENT:
-            self._endpointer.change(VoiceEvent.END)
+            self._endpointer.end()
             self._close()
 
     def _close(self) -> None:
@@ -232,9 +233,7 @@ class SpeechRecognition:
 
     def _is_late(self, asked: tuple[SpokenUtterance, int, int, bool]) -> bool:
         """Tell whether the job is an intermediate one of speech that has paused or ended since.
-
-        Then a new job takes its place, because the last words complete a caption. That job stays,
-        so a slow recogniser gets on too.
+        Then a new job takes its place, because the last words complete a caption.
         """
         spoken, begin, end, final = asked
         silent = spoken.end is not None or self._endpointer.state is VoiceState.PAUSING
@@ -245,10 +244,7 @@ class SpeechRecognition:
         return replaceable and silent and end < self._enough(spoken)
 
     def _enough(self, spoken: SpokenUtterance) -> int:
-        """Return the frame by which all speech of an utterance so far is heard.
-
-        It is a little behind the last voice.
-        """
+        """Return the frame, a little behind the voice, by which an utterance so far is heard."""
         voice_end = self._endpointer.voice_end if spoken.end is None else spoken.voice_end
         return min(voice_end + frames(self.timing.settle), self._until(spoken))
 
@@ -258,8 +254,13 @@ class SpeechRecognition:
         enough = self._enough(spoken)
         pausing = spoken.end is None and self._endpointer.state is VoiceState.PAUSING
         # All that was said before the pause is known, so its last mark can be trusted.
-        if pausing and spoken.answered >= enough:
-            self._end_early(spoken, silent)
+        if (
+            pausing
+            and spoken.answered >= enough
+            and silent >= frames(self.timing.sentence_pause)
+            and is_sentence_end(spoken.hypotheses.text)
+        ):
+            self._end_speech()
         if spoken.end is not None:
             due = spoken.answered < enough and spoken.tries < TRIES
         elif self._is_noise(spoken):
@@ -298,24 +299,12 @@ class SpeechRecognition:
         )
 
     def _answered(self) -> tuple[SpokenUtterance | None, int, int]:
-        """Note the end of the job, and return its utterance and frames.
-
-        The utterance is None if it has ended meanwhile.
-        """
+        """Note the end of the job; return its utterance, None if that has ended, and its frames."""
         assert self._asked is not None, "there is no job"
         spoken, begin, end, _ = self._asked
         self._asked = None
         current = self._pending and self._pending[0] is spoken
         return (spoken if current else None), begin, end
-
-    def _end_early(self, spoken: SpokenUtterance, silent: int) -> None:
-        """End the speech at a short pause, if its text ends like a sentence.
-
-        :param silent: frames without voice
-        """
-        enough = silent >= frames(self.timing.sentence_pause)
-        if enough and is_sentence_end(spoken.hypotheses.text):
-            self._end_speech()
 
     # Words
 
@@ -344,11 +333,7 @@ class SpeechRecognition:
             self._trim(spoken, end)
 
     def _believed(self, recognised: Recognised, begin: int, end: int) -> list[Word]:
-        """Return the words that were probably spoken, with times from the beginning of the audio.
-
-        :param begin: first frame of the audio recognised
-        :param end: frame behind the audio recognised
-        """
+        """Return the words between two frames that were probably spoken."""
         voice = self._audio.voiced(begin, end)
         last = self._audio.voice_end(begin, end)
         start, limit = seconds(begin), seconds(end)
@@ -363,10 +348,7 @@ class SpeechRecognition:
         ]
 
     def _trim(self, spoken: SpokenUtterance, end: int) -> None:
-        """Settle the beginning of an utterance that has become long.
-
-        :param end: frame behind the audio of the last hypothesis
-        """
+        """Settle the beginning of an utterance that has become long, up to a frame at most."""
         length, hypotheses = end - spoken.begin, spoken.hypotheses
         if length <= frames(self.timing.window):
             return
@@ -383,10 +365,8 @@ class SpeechRecognition:
         else:
             return
         spoken.begin = max(spoken.begin, min(cut, end))
-        if (
-            spoken.shown is not None
-            and seconds(spoken.begin) - spoken.shown.t0 >= self.timing.utterance
-        ):
+        shown = spoken.shown
+        if shown is not None and seconds(spoken.begin) - shown.t0 >= self.timing.utterance:
             self._split(spoken)
         self._audio.drop(spoken.begin)
 
@@ -429,10 +409,9 @@ class SpeechRecognition:
             return  # nobody has seen anything of it
         # Corrections may drop the last word, but times never go back.
         t1 = max(words[-1].end if words else t1, t1)
-        lang = spoken.language.decided
-        times = {"t0": t0, "t1": t1}
+        lang, shown = spoken.language.decided, tuple(words)
         spoken.shown = Heard(
-            utterance=spoken.number, text=text, lang=lang, final=final, words=tuple(words), **times
+            utterance=spoken.number, text=text, lang=lang, t0=t0, t1=t1, final=final, words=shown
         )
         self._heard.append(spoken.shown)
         if final:

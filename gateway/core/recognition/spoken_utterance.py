@@ -1,7 +1,11 @@
-"""One utterance of a speaker, as it is heard.
+"""One utterance of a speaker, as it is heard, and its language.
 
-Owns: how far its audio was recognised, and the text that was reported of it. Must not know: when
-its audio is recognised (`gateway.core.recognition.speech_recognition`).
+Owns: how far its audio was recognised, the text that was reported of it, and when a detected
+language is believed. Must not know: when its audio is recognised, how a language is detected.
+
+A recogniser takes a loan word, a short answer or the first half second of any speech for another
+language. So the language of the speaker's last utterance stays, unless enough has been heard and
+another one is very likely or is detected twice in a row.
 """
 
 from __future__ import annotations
@@ -9,8 +13,66 @@ from __future__ import annotations
 import msgspec
 
 from gateway.core.recognition.hypotheses import Hypotheses
-from gateway.core.recognition.language_choice import LanguageChoice
 from gateway.job import RecognitionJob, Word
+from gateway.text import languages
+
+STAY = 0.5
+"""Probability at which the language of the last utterance is believed at once."""
+SWITCH = 0.9
+"""Probability at which another language is believed at once."""
+ENOUGH = 2.0
+"""Seconds of audio before another language is believed, unless the utterance ends earlier."""
+TWICE = 2
+"""Hypotheses in a row that make a less likely language believed."""
+
+
+class LanguageChoice:
+    """The language of one utterance, among ``allowed`` (empty: any), after the ``last`` one, if
+    any.
+    """
+
+    def __init__(self, allowed: tuple[str, ...], last: str) -> None:
+        self._allowed = allowed
+        self._last = last if _among(last, allowed) else ""
+        self._detected, self._probability, self._count = "", 0.0, 0
+        self.decided = allowed[0] if len(allowed) == 1 else ""
+
+    @property
+    def langs(self) -> tuple[str, ...]:
+        """Languages that the next job may have."""
+        return (self.decided,) if self.decided else self._allowed
+
+    def hear(self, lang: str, probability: float, seconds: float) -> bool:
+        """Note the language of a hypothesis about ``seconds`` of audio, and tell whether the words
+        may be shown. The language is empty if the recogniser does not know it.
+        """
+        if self.decided or not lang:
+            return True
+        if not _among(lang, self._allowed):
+            self._detected = ""  # the recogniser did not heed the languages of the job
+            return False
+        self._count = self._count + 1 if lang == self._detected and seconds >= ENOUGH else 1
+        self._detected, self._probability = lang, probability
+        # Most speakers go on in their language, so little proof is needed for it, at any length.
+        if self._last and languages.same(lang, self._last):
+            believed = probability >= STAY
+        else:
+            believed = seconds >= ENOUGH and probability >= SWITCH
+        if believed or self._count >= TWICE:
+            self.decided = lang
+        return bool(self.decided)
+
+    def settle(self) -> bool:
+        """Decide at the end of speech in a doubtful language, and tell whether the last hypothesis
+        was in the language decided.
+        """
+        likely = self._detected if self._probability >= SWITCH else ""
+        self.decided = likely or self._last or self._detected or self._allowed[0]
+        return self.decided == self._detected
+
+
+def _among(lang: str, allowed: tuple[str, ...]) -> bool:
+    return not allowed or any(languages.same(lang, other) for other in allowed if lang)
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,20 +95,14 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """Consequences of an event: a job to give to a recogniser, and what was heard.
-
-    The job takes the place of the one before, which is not to be answered any more.
-    """
+    """A job for a recogniser, in place of the job before, and the texts that were heard."""
 
     job: RecognitionJob | None = None
     heard: tuple[Heard, ...] = ()
 
 
 class SpokenUtterance:
-    """An utterance as it is heard. Positions are numbers of frames.
-
-    :param begin: first frame of its audio
-    """
+    """An utterance as it is heard, from the frame ``begin`` on. Positions are numbers of frames."""
 
     def __init__(self, begin: int, language: LanguageChoice, hypotheses: Hypotheses) -> None:
         self.begin = begin  # of the audio behind the last cut

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from gateway.core.recognition.hypotheses import text_of
 from gateway.job import Recognised, Word
-from gateway.text import units
-from gateway.text.units import CJK
+from gateway.text import word_units
+from gateway.text.word_units import CJK
 
 _DENSE = re.compile(f"[{CJK}]")
 
@@ -80,10 +80,8 @@ CLEAR_VOICE, CLEAR = 0.35, -0.7
 
 
 def credible(result: Recognised, voice: float, last_voice: float) -> tuple[Word, ...]:
-    """Return the words of a result that were probably spoken, none if it is void.
-
-    :param voice: seconds of voice in the audio
-    :param last_voice: seconds from the beginning of the audio to the end of the last voice
+    """Return the words of a result that were probably spoken, none if it is void, in audio with so
+    many seconds of voice. The last voice ended at ``last_voice``.
     """
     if result.no_speech > NO_SPEECH and result.log_probability < DOUBTFUL:
         return ()
@@ -95,7 +93,7 @@ def credible(result: Recognised, voice: float, last_voice: float) -> tuple[Word,
     if result.compression > REPETITIVE:
         words = without_repetitions(words)
     text = text_of(words)
-    plain = " ".join(units.keyed(text, spaced=True)[0])
+    plain = " ".join(word_units.keyed(text, spaced=True)[0])
     # Recognisers write either apostrophe.
     folded = text.casefold().replace("’", "'")
     if len(text) <= PHANTOM_LENGTH and any(phrase in folded for phrase in PHANTOMS):
@@ -117,7 +115,7 @@ def without_echoes(words: Sequence[Word]) -> tuple[Word, ...]:
     keys: list[str] = []
     for word in words:
         kept.append(word)
-        keys.append(units.key(word.text))
+        keys.append(word_units.key(word.text))
         for length in range(1, min(PHRASE, len(keys) // 2) + 1):
             copy = kept[-length:]
             instant = any(word.end - word.start < INSTANT for word in copy)
@@ -129,7 +127,7 @@ def without_echoes(words: Sequence[Word]) -> tuple[Word, ...]:
 
 def without_repetitions(words: Sequence[Word]) -> tuple[Word, ...]:
     """Return the words up to a phrase that is repeated more than `COPIES` times in a row, once."""
-    keys = [units.key(word.text) for word in words]
+    keys = [word_units.key(word.text) for word in words]
     for start in range(len(keys)):
         for length in range(1, PHRASE + 1):
             phrase = keys[start : start + length]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import Concatenate, ParamSpec
 
 from msgspec.structs import replace
 
@@ -21,58 +21,22 @@ from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers
+from gateway.core.replication import messages
 from gateway.core.replication.growing_captions import GrowingCaptions
-from gateway.core.replication.messages import (
-    Addressed,
-    Answered,
-    Asked,
-    Decided,
-    Ended,
-    FeedMessage,
-    Frames,
-    Greeted,
-    Grown,
-    InboxMessage,
-    Joined,
-    Left,
-    MemberState,
-    Present,
-    Replaced,
-    Told,
-    Unheard,
-    Wanted,
-)
-from gateway.core.replication.restored_log import as_written
 from gateway.core.room.abstract_room import Request
-from gateway.core.room.options import RoomOptions
-from gateway.core.room.room import Room
+from gateway.core.room.room import Room, RoomOptions
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import (
-    Cancel,
-    Delta,
-    Edit,
-    Get,
-    Retract,
-    Retracted,
-    Say,
-    ServerMessage,
-    Set,
-    Want,
-)
+from gateway.protocol.messages import Cancel, Delta, Edit, Get, Retract, Retracted, Say, Set, Want
 
-Emit = Callable[[FeedMessage], None]
+P = ParamSpec("P")
+Emit = Callable[[messages.FeedMessage], None]
 """Sends a message to all replicas. A `Decided` is first written to the room's log."""
 
 
 class Feed:
-    """The messages of one authority.
-
-    :param term: name of the authority
-    :param log: the log of the authority
-    :param began: begin of the log, in seconds since 1970
-    """
+    """The messages of one authority, named ``term``. Its log began ``began`` seconds after 1970."""
 
     def __init__(self, term: str, emit: Emit, log: EventLog, began: float) -> None:
         self.term = term
@@ -84,73 +48,49 @@ class Feed:
         """Number of members by codec."""
         self._growing = GrowingCaptions()
 
+    def send(
+        self,
+        kind: Callable[Concatenate[int, P], messages.FeedMessage],
+        *args: P.args,
+        **more: P.kwargs,
+    ) -> None:
+        """Send a message that no log keeps."""
+        self._number += 1
+        self._emit(kind(self._number, *args, **more))
+
     def decided(
         self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
     ) -> None:
         """Send a durable event that the log has."""
         log = self._log
-        frames = Frames.of(envelope, self.codecs)
+        frames = messages.Frames.of(envelope, self.codecs)
         # First: a delta that follows belongs to another translation, and starts with a `reset`.
         self._growing.forget_ended(envelope.message)  # type: ignore[arg-type]
         author = log.authors.get(log.seq)
         at = now - log.began
-        decided = Decided(frames, lang, log.epoch, self.began, at, author=author)
+        decided = messages.Decided(frames, lang, log.epoch, self.began, at, author=author)
         if reply is not None:
             decided = replace(decided, member=reply.member.id, ref=reply.ref, tag=reply.tag)
         self._emit(decided)
 
     def grown(self, delta: Delta) -> None:
         """Send more text of a caption. The first has a ``reset``, see `GrowingCaptions.grow`."""
-        delta = self._growing.grow(delta)
-        self._emit(Grown.of(self._next(), delta, self.codecs))
+        self.send(messages.Grown.of, self._growing.grow(delta), self.codecs)
 
     def told(self, envelope: Envelope) -> None:
         """Send an event to everybody."""
-        self._emit(Told(self._next(), Frames.of(envelope, self.codecs)))
+        self.send(messages.Told, messages.Frames.of(envelope, self.codecs))
 
-    def ended(self) -> None:
-        """Report the end of the room."""
-        self._emit(Ended(self._next()))
-
-    def addressed(self, member: str, event: ServerMessage) -> None:
-        """Send an event to one member."""
-        self._emit(Addressed(self._next(), member, event))
-
-    def unheard(self, gateway: str) -> None:
-        """Ask a gateway to introduce itself."""
-        self._emit(Unheard(self._next(), gateway))
-
-    def replaced(self, member: RemoteMember) -> None:
-        """Report that a member has connected again by another gateway."""
-        self._emit(Replaced(self._next(), member.gateway, member.id))
-
-    def answered(self, member: RemoteMember) -> None:
-        """Report how far a member's requests were answered, and its utterances in flight."""
-        in_flight = tuple(sorted(member.in_flight.utterances))
-        self._emit(Answered(self._next(), member.id, member.asked, in_flight))
-
-    def greeted(self, message: Present, members: Sequence[RemoteMember], room: Room) -> None:
+    def greeted(
+        self, message: messages.Present, members: Sequence[RemoteMember], room: Room
+    ) -> None:
         """Answer a replica with the state of the room."""
         langs = sorted(room.subscribers.wanted)
         growing = tuple(delta for lang in langs for delta in room.snapshots.growing(lang))
         in_flight = {m.id: tuple(sorted(m.in_flight.utterances)) for m in members if m.in_flight}
-        self._emit(
-            Greeted(
-                self._next(),
-                message.gateway,
-                self.term,
-                self._log.epoch,
-                self.began,
-                growing,
-                in_flight,
-                message.introduction,
-                room.degraded,
-            )
-        )
-
-    def _next(self) -> int:
-        self._number += 1
-        return self._number
+        gateway, number = message.gateway, message.introduction
+        log = (self.term, self._log.epoch, self.began)
+        self.send(messages.Greeted, gateway, *log, growing, in_flight, number, room.degraded)
 
 
 class FeedSubscribers(Subscribers):
@@ -173,16 +113,8 @@ class FeedSubscribers(Subscribers):
     ) -> None:
         self._feed.decided(envelope, lang, now, reply)
 
-    def tell(
-        self,
-        envelope: Envelope,
-        lang: str | None,
-        now: float,
-        *,
-        but: Member | None = None,
-        tag: str | None = None,
-    ) -> None:
-        assert lang is None and but is None, "only durable events have a language and an answer"
+    def tell(self, envelope: Envelope, lang: str | None, now: float, **answer: object) -> None:
+        assert lang is None and not answer, "only durable events have a language and an answer"
         self._feed.told(envelope)
 
     def show(self, delta: Delta, now: float) -> None:
@@ -195,13 +127,13 @@ class FeedSubscribers(Subscribers):
 class _RemoteOutbox(Outbox):
     """The events for one member alone. They have no bound here: the replica has the queue."""
 
-    def __init__(self, state: MemberState, feed: Feed, limits: Limits) -> None:
+    def __init__(self, state: messages.MemberState, feed: Feed, limits: Limits) -> None:
         super().__init__(state.codec, limits)
         self._member = state.id
         self._feed = feed
 
     def push(self, envelope: Envelope, now: float) -> None:
-        self._feed.addressed(self._member, envelope.message)
+        self._feed.send(messages.Addressed, self._member, envelope.message)
 
     def fits(self, envelopes: object) -> bool:
         """Return True: the replica checks what fits."""
@@ -216,32 +148,32 @@ class RemoteMember(Member):
 
     __slots__ = ("_feed", "_reported", "asked", "gateway")
 
-    def __init__(self, state: MemberState, gateway: str, feed: Feed, limits: Limits) -> None:
+    def __init__(
+        self, state: messages.MemberState, gateway: str, feed: Feed, limits: Limits
+    ) -> None:
         super().__init__(state.id, state.role, _RemoteOutbox(state, feed, limits))
-        self.speaker = state.speaker
+        self.speaker, self.spoken = state.speaker, state.spoken
         self.view = state.view
         self.gateway = gateway
         self.asked = state.asked
         self._feed = feed
-        self._reported = (state.asked, frozenset[str]())
+        self._reported: tuple[int, tuple[str, ...]] = (state.asked, ())
 
     def ended(self, now: float) -> None:
         self.report()
 
     def report(self) -> None:
         """Report answers and utterances in flight, if there is any news of them."""
-        news = (self.asked, frozenset(self.in_flight.utterances))
+        news = (self.asked, tuple(sorted(self.in_flight.utterances)))
         if news != self._reported:
             self._reported = news
-            self._feed.answered(self)
+            self._feed.send(messages.Answered, self.id, *news)
 
 
 class Authority(Room):
     """The room of all gateways.
 
-    :param emit: sends a message to all replicas
     :param full: tells whether so many events wait to be written that no new text is accepted
-    :param room: see `Room`; the log is complete
     """
 
     def __init__(
@@ -253,46 +185,46 @@ class Authority(Room):
         emit: Emit,
         full: Callable[[], bool],
         log: EventLog,
-        **room: Unpack[RoomOptions],
+        options: RoomOptions,
     ) -> None:
         self.feed = Feed(term, emit, log, began)
         self._full = full
         self._gateways: set[str] = set()  # that have introduced themselves
-        super().__init__(name, log=log, **room)
+        super().__init__(name, log, options)
 
     def new_subscribers(self, targets: Sequence[str], linger: float) -> Subscribers:
         return FeedSubscribers(targets, linger, self.feed)
 
-    def receive(self, message: InboxMessage, now: float) -> None:
+    def receive(self, message: messages.InboxMessage, now: float) -> None:
         """Carry out a request of a replica. Messages to another authority are ignored."""
         gateway = message.gateway
         # The only message whose sender does not know the present term yet.
-        if isinstance(message, Present):
+        if isinstance(message, messages.Present):
             self._greet(message, now)
             return
         if message.term != self.feed.term:
             return
         # Its members were disconnected, so what they ask for would fail in odd ways.
         if gateway not in self._gateways:
-            self.feed.unheard(gateway)
+            self.feed.send(messages.Unheard, gateway)
             return
-        if isinstance(message, Joined):
+        if isinstance(message, messages.Joined):
             self._enter(gateway, message.member, now)
             return
         member = self._member(gateway, getattr(message, "member", ""))
         if member is None:  # its session goes on in another gateway
             return
         match message:
-            case Left(lost=True):
+            case messages.Left(lost=True):
                 self.disconnect(member, now)
-            case Left():
+            case messages.Left():
                 self.leave(member, now)
-            case Wanted():
+            case messages.Wanted():
                 # A member that has just come is sent the past by its replica, which has the log.
                 member.welcomed = message.welcomed
                 want = Want(langs=message.langs, view=message.view, backfill=message.most)
                 self.want(member, want, now)
-            case Asked():  # pragma: no branch: there is no other
+            case messages.Asked():  # pragma: no branch: there is no other
                 self._ask(member, message, now)
 
     def only_in(self, gateway: str) -> bool:
@@ -305,9 +237,9 @@ class Authority(Room):
         for member in self._members(gateway):
             self.disconnect(member, now)
 
-    def erased(self, retracted: Retracted) -> list[Decided]:
+    def erased(self, retracted: Retracted) -> list[messages.Decided]:
         """Return the events of an utterance whose texts were just erased."""
-        return as_written(self.log, self.log.texts_of((retracted.ord,)), self.feed.began)
+        return messages.as_written(self.log, self.log.texts_of((retracted.ord,)), self.feed.began)
 
     def resume_feed(self) -> None:
         """Send anything, so that replicas notice if messages before it were lost."""
@@ -316,19 +248,19 @@ class Authority(Room):
     # --- inside -----------------------------------------------------------------------------------
 
     def _members(self, gateway: str) -> list[RemoteMember]:
-        remote = (m for m in self.subscribers.members.values() if isinstance(m, RemoteMember))
-        return [member for member in remote if member.gateway == gateway]
+        members = self.subscribers.members.values()
+        return [m for m in members if isinstance(m, RemoteMember) and m.gateway == gateway]
 
     def _member(self, gateway: str, id: str) -> RemoteMember | None:
         member = self.subscribers.members.get(id)
         here = isinstance(member, RemoteMember) and member.gateway == gateway
         return member if here else None  # type: ignore[return-value]  # mypy forgets the check
 
-    def _enter(self, gateway: str, state: MemberState, now: float) -> RemoteMember:
+    def _enter(self, gateway: str, state: messages.MemberState, now: float) -> RemoteMember:
         before = self.subscribers.members.get(state.id)
         # The client has come back through another gateway before this one saw its socket end.
         if isinstance(before, RemoteMember):
-            self.feed.replaced(before)
+            self.feed.send(messages.Replaced, before.gateway, before.id)
             self.disconnect(before, now)
         self.use_tenant(state.tenant)
         member = RemoteMember(state, gateway, self.feed, self.limits)
@@ -336,7 +268,7 @@ class Authority(Room):
         member.report()
         return member
 
-    def _greet(self, message: Present, now: float) -> None:
+    def _greet(self, message: messages.Present, now: float) -> None:
         """Take over the members of a replica as they are, and tell it how the room is."""
         gateway, states = message.gateway, message.members
         self._gateways.add(gateway)
@@ -374,7 +306,7 @@ class Authority(Room):
             case _:  # `Bye`
                 self.finish_speaking(member, now)
 
-    def _ask(self, member: RemoteMember, message: Asked, now: float) -> None:
+    def _ask(self, member: RemoteMember, message: messages.Asked, now: float) -> None:
         request = message.request
         try:
             if isinstance(request, Say) and self._full() and not self.knows(member, request.id):

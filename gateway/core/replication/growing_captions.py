@@ -22,9 +22,6 @@ class GrowingCaptions:
     def __init__(self) -> None:
         self._shown: dict[tuple[str, str], Delta] = {}
 
-    def __len__(self) -> int:
-        return len(self._shown)
-
     def grow(self, delta: Delta) -> Delta:
         """Add more text of a caption, and return the delta as readers are to be shown it.
 

@@ -54,18 +54,16 @@ class MemberRequests:
         return left
 
     def answered(self, number: int, utterances: tuple[str, ...]) -> None:
-        """Note that all requests up to a number were carried out.
-
-        :param utterances: ids of the member's utterances that have not ended
+        """Note that all requests up to a number were carried out, and which utterances of the
+        member have not ended.
         """
         self._waiting = {n: request for n, request in self._waiting.items() if n > number}
         self._utterances = utterances
         self._count()
 
     def may_be_lost(self, *, same: bool) -> bool:
-        """Tell whether an authority that greets may not know the requests.
-
-        :param same: whether it is the one that was asked
+        """Tell whether an authority that greets may not know the requests: it need not be the one
+        that was asked.
         """
         unanswered = any(number <= self.sent for number in self._waiting)
         return unanswered or bool(self._utterances and not same)

@@ -1,6 +1,7 @@
 """Messages between the authority of a room and its replicas.
 
-Owns: their types, and how they are encoded. Must not know: how they travel.
+Owns: their types, how they are encoded, and the log that `Decided` messages make. Must not know:
+how they travel.
 
 The **feed** goes from the authority to all replicas of a room, in order. `Decided` is kept in the
 room's log before it is sent, and comes without holes. The other messages may be lost; each has a
@@ -18,14 +19,16 @@ Rules of evolution: gateways of two releases work together while a fleet is upda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 import msgspec
 
 from gateway.auth.permissions import Role
-from gateway.core.history.event_log import Durable
+from gateway.core.base.validation import AUTO
+from gateway.core.history.event_log import Durable, EventLog, LogEntry
 from gateway.core.room.abstract_room import Request
+from gateway.limits import Limits
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta, ServerMessage, View
@@ -49,9 +52,8 @@ class Frames(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, envelope: Envelope, codecs: Iterable[Codec] = ()) -> Frames:
-        """Return the frames of an event.
-
-        :param codecs: codecs with readers; one that does not show the event is left out
+        """Return the frames of an event for codecs with readers; one that does not show the event
+        is left out.
         """
         json = envelope.wire(Codec.JSON)
         assert json is not None, "JSON shows all events"
@@ -219,6 +221,7 @@ class MemberState(msgspec.Struct, frozen=True, array_like=True):
     asked: int = 0
     tenant: str = ""
     codec: Codec = Codec.JSON
+    spoken: str = AUTO
 
 
 class Present(_InboxMessage, frozen=True, array_like=True, tag="present"):
@@ -297,3 +300,42 @@ def decode_feed(payload: bytes) -> FeedMessage:
 
 decode_inbox = msgspec.msgpack.Decoder(InboxMessage).decode
 decode_decided = msgspec.msgpack.Decoder(Decided).decode
+
+
+def as_written(log: EventLog, entries: Iterable[LogEntry], began: float) -> list[Decided]:
+    """Return entries of a log that began at a time (seconds since 1970) as they are written."""
+    return [
+        Decided(
+            Frames.of(Envelope(event)),
+            log.concerns(event),
+            log.epoch,
+            began,
+            at,
+            author=log.authors.get(event.seq or 0),
+        )
+        for event, at in entries
+    ]
+
+
+def restored_log(entries: Sequence[Decided], limits: Limits, now: float, wall: float) -> EventLog:
+    """Return the log of some entries at a time, as logs are told it (``now``) and since 1970
+    (``wall``).
+
+    A log has no gaps and one epoch. So it begins behind the newest entry that does not fit. Without
+    entries it has no epoch yet.
+    """
+    if not entries:
+        return EventLog("", limits, began=now)
+    last = entries[-1]
+    kept: list[LogEntry] = []
+    authors: dict[int, str] = {}
+    for entry in reversed(entries):
+        if entry.epoch != last.epoch or entry.event.seq != (last.event.seq or 0) - len(kept):
+            break
+        kept.append(LogEntry(entry.event, entry.at))
+        if entry.author is not None:
+            authors[entry.event.seq or 0] = entry.author
+    # The clocks of two machines may differ, and no event is in the future.
+    log = EventLog(last.epoch, limits, began=now - max(wall - last.began, last.at))
+    log.restore(reversed(kept), authors)
+    return log

@@ -23,28 +23,9 @@ from gateway.core.delivery.fanout import Encoder
 from gateway.core.history.event_log import EventLog
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers, shown_in
+from gateway.core.replication import messages
 from gateway.core.replication.growing_captions import GrowingCaptions
 from gateway.core.replication.member_requests import MemberRequests
-from gateway.core.replication.messages import (
-    Addressed,
-    Answered,
-    Asked,
-    Decided,
-    Dismissed,
-    Ended,
-    FeedMessage,
-    Greeted,
-    Grown,
-    InboxMessage,
-    Joined,
-    Left,
-    MemberState,
-    Present,
-    Replaced,
-    Told,
-    Unheard,
-    Wanted,
-)
 from gateway.core.room import restore
 from gateway.core.room.abstract_room import AbstractRoom, Request
 from gateway.core.streaming import segmentation
@@ -70,7 +51,7 @@ class ReplicaSubscribers(Subscribers):
 
         It returns the frame of the feed, unless these readers are shown another delta.
         """
-        encode = codec.encoder
+        encode = codec.wire
 
         def once(delta: Delta) -> bytes | None:
             grown = self.grown
@@ -83,11 +64,9 @@ class ReplicaSubscribers(Subscribers):
 
 
 class Replica(AbstractRoom):
-    """The room as one gateway has it.
+    """The room as the gateway with the id ``gateway`` has it.
 
-    :param gateway: the id of this gateway
     :param log: a new log, whose epoch comes with the first event or with the authority
-    :param send: sends a message to the gateway that is named
     """
 
     def __init__(
@@ -97,7 +76,7 @@ class Replica(AbstractRoom):
         gateway: str,
         log: EventLog,
         targets: Sequence[str],
-        send: Callable[[str, InboxMessage], None],
+        send: Callable[[str, messages.InboxMessage], None],
     ) -> None:
         self._members = ReplicaSubscribers(targets, 0.0)
         super().__init__(name, log, self._members)
@@ -120,13 +99,11 @@ class Replica(AbstractRoom):
         self._term = ""  # of the authority that has greeted last
         self._introductions = 0
         # Messages for the authority, sent when it has greeted.
-        self._later: list[InboxMessage] = []
+        self._later: list[messages.InboxMessage] = []
 
     def __repr__(self) -> str:
-        return (
-            f"<Replica {self.name} seq {self.log.seq}, {len(self.subscribers.members)} members, "
-            f"owner {self.owner}>"
-        )
+        members = len(self.subscribers.members)
+        return f"<Replica {self.name} seq {self.log.seq}, {members} members, owner {self.owner}>"
 
     @property
     def degraded(self) -> Degraded | None:
@@ -154,22 +131,20 @@ class Replica(AbstractRoom):
         self.empty_since = None
         self.translation_context.add_speaker(member.speaker or "")
         self._requests[member.id] = MemberRequests(member.in_flight)
-        self._tell(Joined(*self._origin, self._state(member)))
+        self._tell(messages.Joined(*self._origin, self._state(member)))
 
     def leave(self, member: Member, now: float, *, lost: bool = False) -> None:
-        """Let a member go."""
         self.subscribers.leave(member, now)
         del self._requests[member.id]
         member.in_flight.clear()  # the account counts it, and its end is not reported here
         if not self.subscribers.members:
             self.empty_since = now
-        self._tell(Left(*self._origin, member.id, lost))
+        self._tell(messages.Left(*self._origin, member.id, lost))
 
     def disconnect(self, member: Member, now: float) -> None:
         self.leave(member, now, lost=True)
 
     def want(self, member: Member, message: Want, now: float) -> None:
-        """Change the languages and the view of a member; the authority shows it the past."""
         langs, view = message.langs, message.view
         other_view = view is not None and view != member.view
         shown = [tag for tag in langs if other_view or tag not in member.langs]
@@ -180,7 +155,7 @@ class Replica(AbstractRoom):
             for delta in self._growing.of(self.subscribers.served_by(tag)):
                 self.subscribers.catch_up(member, tag, delta, now)
         most, welcomed = message.backfill, member.welcomed
-        self._tell(Wanted(*self._origin, member.id, langs, view, most, welcomed))
+        self._tell(messages.Wanted(*self._origin, member.id, langs, view, most, welcomed))
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
         if view == "final":
@@ -232,7 +207,7 @@ class Replica(AbstractRoom):
     def dismiss(self) -> bool:
         """Ask the authority to end the room; return whether there is one."""
         if self.greeted:
-            self._post(Dismissed(*self._origin))
+            self._post(messages.Dismissed(*self._origin))
         return self.greeted
 
     # --- the authority ----------------------------------------------------------------------------
@@ -251,21 +226,21 @@ class Replica(AbstractRoom):
             self._introductions += 1
             # The introduction says all of it.
             self._later.clear()
-            message = Present(self.name, self._gateway, "", state, self._introductions)
+            message = messages.Present(self.name, self._gateway, "", state, self._introductions)
             self._send(self.owner, message)
 
-    def apply(self, message: FeedMessage, now: float) -> None:
+    def apply(self, message: messages.FeedMessage, now: float) -> None:
         """Apply a message of the authority."""
         # In order and without holes by themselves, so they need no number and no greeting.
-        if isinstance(message, Decided):
+        if isinstance(message, messages.Decided):
             self._decide(message, now)
             return
-        if isinstance(message, Ended):
+        if isinstance(message, messages.Ended):
             self.close_sockets()
             return
         if self.owner is None:  # a late word of an authority that is gone
             return
-        if isinstance(message, Greeted) and self._awaits(message):
+        if isinstance(message, messages.Greeted) and self._awaits(message):
             self._heard = message.number
             self._greet(message, now)
             return
@@ -277,24 +252,23 @@ class Replica(AbstractRoom):
             self.introduce()
             return
         match message:
-            case Grown(delta=delta):
+            case messages.Grown(delta=delta):
                 self._members.grown = message.frames.envelope(delta)
                 self.subscribers.show(self._growing.grow(delta), now)
-            case Told(event=event) if event is not None:
+            case messages.Told(event=event) if event is not None:
                 if isinstance(event, Degraded):
                     self._degraded = event if event.engine or event.partials == "off" else None
                 self.subscribers.tell(message.frames.envelope(event), None, now)
-            case Addressed():
+            case messages.Addressed():
                 self._address(message, now)
-            case Answered():
+            case messages.Answered():
                 self._answer(message.member, message.asked, message.inflight, now)
-            case Replaced(gateway=gateway, member=id) if gateway == self._gateway:
+            case messages.Replaced(gateway=gateway, member=id) if gateway == self._gateway:
                 # The requests of two gateways may arrive out of order, and then this socket is the
                 # newer one. So its client, if there still is one, may come back.
-                member = self.subscribers.members.get(id)
-                if member is not None:
+                if (member := self.subscribers.members.get(id)) is not None:
                     member.outbox.close(CloseCode.GOAWAY, MOVED)
-            case Unheard(gateway=gateway) if gateway == self._gateway:
+            case messages.Unheard(gateway=gateway) if gateway == self._gateway:
                 self.introduce()
 
     def reach(self, reached: bool, now: float) -> None:
@@ -312,7 +286,7 @@ class Replica(AbstractRoom):
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _greet(self, message: Greeted, now: float) -> None:
+    def _greet(self, message: messages.Greeted, now: float) -> None:
         if self.log.seq and message.epoch != self.log.epoch:
             # It has begun anew, and this replica has missed it.
             self.close_sockets(CloseCode.GOAWAY, MOVED)
@@ -330,23 +304,19 @@ class Replica(AbstractRoom):
         for id, requests in list(self._requests.items()):
             # Nobody can tell whether the old authority has carried them out.
             if requests.may_be_lost(same=same):
-                self._close(id)
-                continue
-            self._answer(id, requests.sent, message.inflight.get(id, ()), now)
-            self._ask(id, requests)
+                requests.clear()
+                self.subscribers.members[id].outbox.close(CloseCode.GOAWAY, MOVED)
+            else:
+                self._answer(id, requests.sent, message.inflight.get(id, ()), now)
+                self._ask(id, requests)
 
-    def _awaits(self, message: Greeted) -> bool:
+    def _awaits(self, message: messages.Greeted) -> bool:
         """Tell whether a message answers the last introduction of this replica."""
         mine = message.gateway == self._gateway and not self.greeted
         return mine and message.introduction == self._introductions
 
-    def _close(self, id: str) -> None:
-        """Close the socket of a member whose requests may be lost."""
-        self._requests[id].clear()
-        self.subscribers.members[id].outbox.close(CloseCode.GOAWAY, MOVED)
-
-    def _state(self, member: Member) -> MemberState:
-        return MemberState(
+    def _state(self, member: Member) -> messages.MemberState:
+        return messages.MemberState(
             member.id,
             member.role,
             member.speaker,
@@ -355,15 +325,16 @@ class Replica(AbstractRoom):
             self._requests[member.id].sent,
             self._tenant,
             member.outbox.codec,
+            member.spoken,
         )
 
     def _ask(self, id: str, requests: MemberRequests) -> None:
         if not self.greeted:
             return
         for number, message, langs in requests.unsent():
-            self._post(Asked(*self._origin, id, number, message, langs))
+            self._post(messages.Asked(*self._origin, id, number, message, langs))
 
-    def _tell(self, message: InboxMessage) -> None:
+    def _tell(self, message: messages.InboxMessage) -> None:
         """Tell the authority of a change, or later if it has not greeted yet."""
         if self.greeted:
             self._post(message)
@@ -375,11 +346,11 @@ class Replica(AbstractRoom):
         """The first fields of every message: room, gateway and term."""
         return self.name, self._gateway, self._term
 
-    def _post(self, message: InboxMessage) -> None:
+    def _post(self, message: messages.InboxMessage) -> None:
         assert self.owner is not None, "an authority has greeted"
         self._send(self.owner, message)
 
-    def _decide(self, message: Decided, now: float) -> None:
+    def _decide(self, message: messages.Decided, now: float) -> None:
         event, log = message.event, self.log
         assert event.seq is not None, "a durable event has a number"
         if not log.epoch:
@@ -407,7 +378,7 @@ class Replica(AbstractRoom):
             reply = Reply(member, message.ref, message.tag)
         self.subscribers.publish(message.frames.envelope(event), message.lang, now, reply)
 
-    def _address(self, message: Addressed, now: float) -> None:
+    def _address(self, message: messages.Addressed, now: float) -> None:
         member = self.subscribers.members.get(message.member)
         if member is None:
             return

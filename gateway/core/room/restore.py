@@ -13,6 +13,7 @@ from gateway.core.history.event_log import EventLog
 from gateway.core.streaming import segmentation
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.utterances.utterance import Caption, Utterance
+from gateway.protocol.fields import Statement, stated
 from gateway.protocol.messages import (
     Cancelled,
     Edited,
@@ -23,7 +24,6 @@ from gateway.protocol.messages import (
     Settings,
     Source,
 )
-from gateway.protocol.statement import Statement, stated
 from gateway.text import languages
 
 
@@ -56,11 +56,8 @@ def utterances(log: EventLog, options: StreamingOptions) -> Iterator[Utterance]:
 
 
 def interrupted(log: EventLog, utterances: Iterable[Utterance], patience: float) -> list[Utterance]:
-    """Return utterances that a crash may have left without their captions, oldest first.
-
-    After a clean end there are none.
-
-    :param patience: seconds before the last event of the log in which captions may not have ended
+    """Return utterances that a crash may have left without their captions, oldest first. Captions
+    take ``patience`` seconds at most. After a clean end there are none.
     """
     # The process before has ended all captions when it stopped.
     if log.before is None:
@@ -141,8 +138,6 @@ def _apply(
 
 def _new_caption(utterance: Utterance, lang: str, options: StreamingOptions) -> Caption:
     """Return a new caption that is about to end, instead of one of an earlier utterance."""
-    caption = utterance.captions[lang] = Caption(
-        utterance.id, lang, options.stability, utterance.statement.speaker
-    )
+    caption = utterance.add_caption(lang, options.stability)
     caption.text_number, caption.partial = 1, False
     return caption

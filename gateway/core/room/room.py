@@ -7,7 +7,7 @@ how they end (`gateway.core.captions.outcomes`).
 The parts of a room form a graph without cycles; each calls only those below it::
 
     Room, Ingest                what members do and say
-    WantedLanguages, Snapshots  what readers are shown, and who makes it necessary
+    Snapshots                   what readers are shown
     Captioner, JobBuilder       which caption waits for which job, and what it is told
     CaptionOutcomes             how captions end
     Publisher, Attendance       durable events; who is present or away
@@ -19,7 +19,9 @@ Bound: `Limits.utterances`; only members with utterances in flight are away.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
 
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
@@ -29,15 +31,16 @@ from gateway.core.captions.job_builder import JobBuilder
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.history.event_log import EventLog
 from gateway.core.history.publisher import Publisher
-from gateway.core.members.attendance import Attendance
+from gateway.core.members.attendance import Attendance, PresenceAnnouncer
 from gateway.core.members.member import Member, Reply
-from gateway.core.members.presence import PresenceAnnouncer
 from gateway.core.members.subscribers import Subscribers
 from gateway.core.room import restore
 from gateway.core.room.abstract_room import AbstractRoom
-from gateway.core.room.wanted_languages import WantedLanguages
+from gateway.core.room.likely_pairs import LikelyPairs
+from gateway.core.room.snapshots import Snapshots
 from gateway.core.scheduling.scheduler import Scheduler
 from gateway.core.scheduling.timer import RoomTimer
+from gateway.core.streaming.length_ratios import LengthRatios
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Utterance
@@ -60,47 +63,50 @@ from gateway.protocol.notices import Degraded
 from gateway.text import languages
 
 
-class Room(AbstractRoom):
-    """The state of one meeting, and its rules; see `AbstractRoom` for the requests.
+class RoomOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts and settings of a gateway that its rooms share, and the calls of one room.
 
-    :param log: an empty log, or that of an earlier process
-    :param model: the languages that can be translated
-    :param options: how growing text is treated
     :param observe: called with every durable event and the time at which it was decided
-    :param set_timer: called with the time of the next `on_timer`, in place of any earlier one
+    :param set_timer: called with the time of the next `Room.on_timer`, in place of any earlier one
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        log: EventLog,
-        scheduler: Scheduler,
-        model: Model,
-        limits: Limits,
-        options: StreamingOptions | None = None,
-        observe: Callable[[ServerMessage, float], None] = lambda *_: None,
-        set_timer: Callable[[float], None] = lambda _: None,
-    ) -> None:
-        options = options or StreamingOptions()
+    scheduler: Scheduler
+    model: Model
+    limits: Limits
+    streaming: StreamingOptions = StreamingOptions()
+    observe: Callable[[ServerMessage, float], None] = lambda *_: None
+    set_timer: Callable[[float], None] = lambda _: None
+
+
+class Room(AbstractRoom):
+    """The state of one meeting, and its rules; see `AbstractRoom` for the requests."""
+
+    degraded: Degraded | None = None
+
+    def __init__(self, name: str, log: EventLog, options: RoomOptions) -> None:
+        model, limits, scheduler = options.model, options.limits, options.scheduler
+        rules = options.streaming.stability
         super().__init__(name, log, self.new_subscribers(model.targets, limits.linger_s))
-        self.utterances = Utterances(name, options, limits)
+        self.limits = limits
+        self.utterances = Utterances(name, options.streaming, limits)
         self.attendance = Attendance(self.subscribers.members, self.utterances)
-        self._publisher = Publisher(log, self.subscribers, observe)
+        self._publisher = Publisher(log, self.subscribers, options.observe)
         self._outcomes = CaptionOutcomes(self._publisher, self.subscribers, self.attendance)
         builder = JobBuilder(
-            name,
+            room=name,
             model=model,
             scheduler=scheduler,
             context=self.translation_context,
-            rules=options.stability,
+            rules=rules,
             utterances=self.utterances,
+            length_ratios=LengthRatios(rules),
         )
-        self.captioner = Captioner(model, scheduler, builder, self.subscribers, self._outcomes)
-        self._timer = RoomTimer(set_timer)
+        show = self.subscribers.show
+        self.captioner = Captioner(model, scheduler, builder, self._outcomes, show)
+        self._timer = RoomTimer(options.set_timer)
         self._presence = PresenceAnnouncer(self.subscribers, self._timer, limits.presence_s)
         self._ingest = Ingest(
-            name,
+            room=name,
             utterances=self.utterances,
             subscribers=self.subscribers,
             captioner=self.captioner,
@@ -109,21 +115,16 @@ class Room(AbstractRoom):
             context=self.translation_context,
             timer=self._timer,
         )
-        self.limits = limits
-        self._degraded: Degraded | None = None
-        for utterance in restore.utterances(log, options):
+        for utterance in restore.utterances(log, options.streaming):
             self.utterances.restore(utterance)
-        self._languages = WantedLanguages(
-            log,
-            limits,
-            utterances=self.utterances,
-            subscribers=self.subscribers,
-            attendance=self.attendance,
-            captioner=self.captioner,
-            timer=self._timer,
-        )
-        self.snapshots = self._languages.snapshots
         restore.settings(log, self.translation_context)
+        self.snapshots = Snapshots(
+            self.utterances, self.subscribers, self.attendance, self.captioner
+        )
+        # A killed process had accepted these, so each caption has to end in some way.
+        patience = 2 * limits.job_s
+        self._interrupted = restore.interrupted(log, self.utterances.by_id.values(), patience)
+        self.pairs = LikelyPairs(model, self.subscribers)
 
     def __repr__(self) -> str:
         return (
@@ -139,6 +140,9 @@ class Room(AbstractRoom):
 
     def join(self, member: Member, now: float) -> None:
         """Add a member. One of the same id that is away has come back to its work in flight."""
+        # First, so that what follows for everybody does not reach the member before its welcome.
+        if member.role is not Role.VIEW:
+            self.pairs.speak(member.spoken)
         self.subscribers.join(member)
         self.empty_since = None
         # A client that comes back in time finds its captions still being made.
@@ -158,13 +162,12 @@ class Room(AbstractRoom):
         self._check_empty(now)
         # In an empty room nobody is expected back, so no language lingers.
         if self.empty_since is not None:
-            self._languages.expire(math.inf, now)
+            self._expire_languages(math.inf, now)
         self._presence.changed(now)
 
     def disconnect(self, member: Member, now: float) -> None:
-        """Wait for a member whose socket was lost: its work goes on for `Limits.grace_s`.
-
-        Captions for it as a reader go on as well, even if it was the last reader.
+        """Wait for a member whose socket was lost: its work goes on for `Limits.grace_s`. Captions
+        for it as a reader go on as well, even if it was the last reader.
         """
         self.subscribers.leave(member, now)
         # A reader has nothing to come back for that the log does not have.
@@ -174,10 +177,6 @@ class Room(AbstractRoom):
             self._timer.at(until)
         self._check_empty(now)
         self._presence.changed(now)
-
-    @property
-    def degraded(self) -> Degraded | None:
-        return self._degraded
 
     @property
     def bytes(self) -> int:
@@ -190,15 +189,14 @@ class Room(AbstractRoom):
 
     def stop(self, now: float) -> None:
         """Cancel everything that has not ended, because the server stops."""
-        for utterance in self.attendance.unfinished():
-            self.captioner.cancel(utterance, None, now)
+        self._cancel_all(self.attendance.unfinished(), now)
         for sink in list(self.captioner.jobs.values()):
             # A corrected original keeps its old translation.
             if not sink.caption.state.ended:
                 self.captioner.cancel(sink.utterance, (sink.caption.lang,), now)
         # The remaining jobs translate corrected originals: readers keep the old translation.
         self.captioner.clear()
-        self.attendance.clear()
+        self.attendance.away.clear()
 
     def end(self) -> None:
         """Take back all jobs, because the room is given up."""
@@ -207,14 +205,41 @@ class Room(AbstractRoom):
             member.in_flight.clear()  # the tenant's account counts it while the member exists
 
     def finish_speaking(self, member: Member, now: float) -> None:
-        for utterance in self.attendance.unfinished(member):
-            if not utterance.final:
-                self.captioner.cancel(utterance, None, now)
+        unfinished = self.attendance.unfinished(member)
+        self._cancel_all((u for u in unfinished if not u.final), now)
 
     def want(self, member: Member, message: Want, now: float) -> None:
-        """Change the languages and the view of a member, see `WantedLanguages.change`."""
-        self._languages.change(member, message, now)
-        self._languages.expire(now, now)
+        langs, view, subscribers = message.langs, message.view, self.subscribers
+        most = self.limits.backfill
+        if message.backfill is not None:
+            most = min(message.backfill, most)
+        new = {tag: subscribers.served_by(tag) for tag in langs if tag not in member.langs}
+        missing = set(new.values()) - subscribers.wanted
+        other_view = view is not None and view != member.view
+        if view is not None:
+            member.view = view
+        subscribers.change(member, langs, now)
+        if member.welcomed:
+            member.outbox.push_newest(self.snapshots.finished(new, self._recent(most)), now)
+        # Another view shows another part of each caption, so all of them are sent again.
+        shown = {tag: subscribers.served_by(tag) for tag in langs} if other_view else new
+        # After the change above, so that the next delta continues what is shown here.
+        for tag, lang in shown.items():
+            for delta in self.snapshots.growing(lang):
+                subscribers.catch_up(member, tag, delta, now)
+        # Utterances in flight are captioned in the new languages too, and what was said before when
+        # the engine has time.
+        for utterance in self.attendance.unfinished():
+            self.captioner.translate(utterance, subscribers.wanted, now)
+        # Newest first: the newest utterances are to find the queue free.
+        for utterance, lang in _without(missing, self._recent(most)):
+            self.captioner.backfill(utterance, lang, now)
+        standing = [u for u in self._interrupted if not (u.retracted or u.cancelled)]
+        for utterance, lang in _without(missing, standing):
+            if not self.captioner.backfill(utterance, lang, now):
+                self.captioner.decline(utterance, lang, now)
+        self._expire_languages(now, now)
+        self.pairs.read(langs)
         self._presence.changed(now)
 
     def use_tenant(self, tenant: str) -> str:
@@ -318,6 +343,8 @@ class Room(AbstractRoom):
     def change_settings(self, member: Member, message: Set, now: float) -> None:
         context = self.translation_context
         context.change(message)
+        if message.from_ is not None:
+            self.pairs.speak(message.from_)
         if message.speaker is not None:
             member.speaker = message.speaker or None
         if message.speaker:
@@ -336,7 +363,7 @@ class Room(AbstractRoom):
     def degrade(self, how: Degraded, now: float) -> None:
         """Tell everybody that the engine works worse than before, or better."""
         # Those who join later are told only of a state that is not as usual.
-        self._degraded = how if how.engine or how.partials == "off" else None
+        self.degraded = how if how.engine or how.partials == "off" else None
         self.subscribers.tell(Envelope(how), None, now)
 
     def on_timer(self, now: float) -> None:
@@ -365,14 +392,43 @@ class Room(AbstractRoom):
             )
 
     def _abort(self, member: Member, now: float) -> None:
-        for utterance in self.attendance.unfinished(member):
-            self.captioner.cancel(utterance, None, now)
+        self._cancel_all(self.attendance.unfinished(member), now)
         member.in_flight.clear()
+
+    def _recent(self, most: int) -> list[Utterance]:
+        """Return the last utterances that a newcomer is shown, newest first."""
+        known = self.utterances.by_id
+        return [known[id] for id in self.log.standing(most) if id in known]
+
+    def _cancel_all(self, utterances: Iterable[Utterance], now: float) -> None:
+        for utterance in utterances:
+            self.captioner.cancel(utterance, None, now)
+
+    def _expire_languages(self, until: float, now: float) -> None:
+        """Cancel captions in unread languages that linger no later than ``until``."""
+        unread = self.subscribers.expire(until)
+        if unread:
+            lost: dict[Utterance, dict[str, None]] = {}
+            unfinished = ((u, c) for u in self.attendance.unfinished() for c in u.active)
+            for utterance, caption in (*unfinished, *self.captioner.in_progress(unread)):
+                if caption.lang in unread:
+                    lost.setdefault(utterance, {})[caption.lang] = None
+            for utterance, langs in lost.items():
+                self.captioner.cancel(utterance, tuple(langs), now)
+        if (due := self.subscribers.due) is not None:
+            self._timer.at(due)
 
     def _check_empty(self, now: float) -> None:
         # First, because a cancelled caption may be the last that an absent member is waited for.
-        self._languages.expire(now, now)
+        self._expire_languages(now, now)
         if self.subscribers.members or self.attendance.away:
             self.empty_since = None
         elif self.empty_since is None:
             self.empty_since = now
+
+
+def _without(langs: set[str], utterances: Iterable[Utterance]) -> Iterable[tuple[Utterance, str]]:
+    """Yield each utterance with each of ``langs`` in which it has no caption."""
+    for utterance in utterances:
+        for lang in sorted(langs - utterance.captions.keys()):
+            yield utterance, lang

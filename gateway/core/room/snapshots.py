@@ -1,12 +1,14 @@
-"""Texts and drafts that a member is sent about the time before it came.
+"""Snapshots of utterances, for readers who come late, return or ask.
 
-Owns: which of them are sent, and under which language tags. Must not know: the log
-(`gateway.core.history.log_view`), outboxes, sockets, when they are sent.
+Owns: the fields of a snapshot. Must not know: sockets, when a member is sent one, the log as
+readers see it (`gateway.core.room.abstract_room`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.captions.captioner import Captioner
@@ -16,24 +18,17 @@ from gateway.core.utterances.caption_state import CaptionState
 from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.protocol.codec import Envelope
+from gateway.protocol.fields import stated
 from gateway.protocol.messages import Delta, Line, Snapshot, View
-from gateway.protocol.statement import stated
 
 
-class Snapshots:
+class Snapshots(msgspec.Struct, eq=False):
     """The state of one room as its members are told it. Every method only reads."""
 
-    def __init__(
-        self,
-        utterances: Utterances,
-        subscribers: Subscribers,
-        attendance: Attendance,
-        captioner: Captioner,
-    ) -> None:
-        self._utterances = utterances
-        self._subscribers = subscribers
-        self._attendance = attendance
-        self._captioner = captioner
+    utterances: Utterances
+    subscribers: Subscribers
+    attendance: Attendance
+    captioner: Captioner
 
     # --- captions that are being made ------------------------------------------------------------
 
@@ -41,7 +36,7 @@ class Snapshots:
         """Return snapshots of the utterances that have an unfinished caption in one of ``tags``."""
         if view == "final":
             return []
-        tagged = self._subscribers.serving(tags)
+        tagged = self.subscribers.serving(tags)
         snapshots = []
         for utterance in self._in_progress():
             read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
@@ -67,11 +62,10 @@ class Snapshots:
     def snapshot(
         self, id: str, ref: str | None = None, permissions: Permissions = EVERYTHING
     ) -> Snapshot:
-        """Return one utterance as it stands. Raises `ClientFault` (``not_found``).
-
-        :param permissions: permissions of the reader, to whom other languages are not shown
+        """Return one utterance as it stands, as far as a reader may see it. Raises `ClientFault`
+        (``not_found``).
         """
-        utterance = self._utterances.known(id)
+        utterance = self.utterances.known(id)
         lines = tuple(
             _line(lang, caption, "live")
             for lang, caption in sorted(utterance.captions.items())
@@ -96,13 +90,12 @@ class Snapshots:
     # --- inside ---------------------------------------------------------------------------------
 
     def _in_progress(self) -> list[Utterance]:
-        """Return the utterances that captions are being made of, in order of their begin.
-
-        Some of them have ended: a language that is new to the room is backfilled.
+        """Return the utterances that captions are being made of, in order of their begin. Some of
+        them have ended: a language that is new to the room is backfilled.
         """
         utterances = {
-            *self._attendance.unfinished(),
-            *(sink.utterance for sink in self._captioner.jobs.values()),
+            *self.attendance.unfinished(),
+            *(sink.utterance for sink in self.captioner.jobs.values()),
         }
         return sorted(utterances, key=lambda utterance: utterance.ord)
 

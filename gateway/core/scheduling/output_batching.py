@@ -4,8 +4,7 @@ Owns: this time, as it follows from the load of the process. Must not know: cloc
 sockets, texts.
 
 A token that is shown by itself costs as much as ten that are shown together, and no reader sees the
-difference. While the process has time, each token is shown when it comes. If it has not, tokens
-wait for each other in any case, so they are better shown together.
+difference. While the process has time, each token is shown when it comes.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ class Coalescing:
     """The decision, renewed about once a second.
 
     Time that waiting saves must not look like a low load. So the load is the share of the thread's
-    time that the chunks of the last second would have taken if each had been shown by itself. It
-    follows from that second alone: a cost that was measured at a busier time would keep text
-    waiting long after that time.
+    time that the chunks of the last second would have taken if each had been shown by itself.
 
     :param longest: seconds that text may wait at most; 0: it never waits
     """
@@ -51,11 +48,8 @@ class Coalescing:
         self._calmer = 0  # decisions in a row below `BUSY` while text waited
 
     def poll(self, share: float, rate: float, merged: float) -> None:
-        """Decide anew.
-
-        :param share: part of the last second (0 to 1) in which the thread was at work
-        :param rate: chunks a second that came
-        :param merged: part of them (0 to 1) that was shown together with the chunk before
+        """Decide anew, by the last second: the share of it in which the thread was at work, the
+        chunks that came, and the part of them that was shown together with the chunk before.
         """
         load = share / (1 - merged * (1 - MERGED))
         self._calmer = self._calmer + 1 if self.interval and load < BUSY else 0

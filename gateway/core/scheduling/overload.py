@@ -1,16 +1,11 @@
 """Overload of the engine, and the rooms that are still served during it.
 
 Owns: the decision that the engine is overloaded, and the seats of the rooms that are served then.
-Must not know: jobs' texts, the queue, who asks. It is told which finals were asked for, begun and
-made, and is asked about each new utterance.
+Must not know: jobs' texts, the queue, who asks. ``docs/design/overload.md`` explains the rule.
 
-The length of a queue says little: a sentence into ten languages is ten jobs at once. A queue that
-never becomes empty is a sign of overload (Nichols and Jacobson, "Controlling Queue Delay", 2012).
-So the least wait of an interval counts, together with the time that finals take. Both are compared
-with the time that finals took while the engine had little else to do, which is measured all the
-time, for each byte of text.
-
-The engine is overloaded if a final takes much longer than that. Then, in this order:
+The least wait of an interval, since a queue that never becomes empty is a sign of overload (Nichols
+and Jacobson, "Controlling Queue Delay", 2012), and the time that finals take are compared with the
+time that finals took while the engine had little else to do. If a final takes much longer:
 
 1. Partials are left out: they are most of the work, and the final says all of it again.
 2. Rooms in which nobody has spoken lately wait for a seat.
@@ -88,10 +83,6 @@ class OverloadMonitor:
         self._hold = HOLD[0]
         self._ended_at = -math.inf
 
-    def __repr__(self) -> str:
-        state = f"overloaded, {self._allowed} seats" if self.overloaded else "as usual"
-        return f"<OverloadMonitor {state}, {len(self._seats)} rooms, {self._run:.3f} s a final>"
-
     @property
     def rooms(self) -> int:
         """Number of rooms in which something new was said lately."""
@@ -105,11 +96,7 @@ class OverloadMonitor:
     # --- measurements ---------------------------------------------------------------------------
 
     def begun(self, id: str, size: int, waited: float, now: float, *, alone: bool) -> None:
-        """Note that the engine was given a final of ``size`` bytes.
-
-        :param waited: seconds that it has waited
-        :param alone: whether the engine had no other job
-        """
+        """Note that the engine was given a final of ``size`` bytes, as its only job or not."""
         self._least = min(self._least, waited)
         self._running[id] = (size + BYTES, now, alone)
 
@@ -142,10 +129,7 @@ class OverloadMonitor:
     # --- decisions ------------------------------------------------------------------------------
 
     def poll(self, oldest: float, now: float) -> None:
-        """Decide anew.
-
-        :param oldest: seconds that the first of the waiting finals has waited
-        """
+        """Decide anew. The first of the waiting finals has waited for ``oldest`` seconds."""
         # Called with every event, but a decision needs some finals.
         if now - self._polled < INTERVAL:
             return
@@ -185,8 +169,7 @@ class OverloadMonitor:
         :param capacity: jobs that the engine takes at once
         :param behind: whether another room has more finals waiting than this one would have; then
             this room is not refused, since the others would fill the queue
-        :param kept: whether the only free slot was kept for this tenant, so that the jobs of others
-            do not matter
+        :param kept: whether the only free slot was kept for this tenant
         """
         ahead = waiting * self._run / max(1, capacity)
         others = len(self._seats) > (room in self._seats)

@@ -1,29 +1,44 @@
 """The order in which jobs run.
 
-Owns: the queue of jobs, the set of running ones, and the only place where either changes. Decides
-synchronously; the hub carries out what `actions` returns. Must not know: engines, rooms' insides.
+Owns: the queue of jobs, the set of running ones, and the only place where either changes. Must not
+know: engines, rooms' insides. The hub carries out what `Scheduler.actions` returns.
 
-Order: finals before partials before backfill. Within one priority the tenants share the engine by
-work, then the rooms of a tenant, and each room's jobs keep their order. The last free slot goes
-only to a tenant with the fewest running jobs (`Scheduler.expect`). Bound: ``depth`` waiting jobs;
-beyond it an utterance is answered by ``busy`` before anything of it is accepted. The bound is lower
-while the engine does not keep up, see `gateway.core.scheduling.overload`. Gauges: ``queued``,
-``finals``, ``running``; ``given`` counts.
+Finals go before partials before backfill. Within one priority the tenants share the engine by work,
+then the rooms of a tenant, and each room's jobs keep their order. Beyond ``depth`` waiting jobs, or
+fewer under overload (`gateway.core.scheduling.overload`), an utterance is answered by ``busy``
+before anything of it is accepted.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import Literal, NamedTuple, Protocol
 
-import msgspec
-
-from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.core.scheduling.overload import BYTES, OverloadMonitor
 from gateway.core.scheduling.turns import JobTurns
 from gateway.job import Job, Priority
+
+
+class OneEngine(Protocol):
+    """One of several engines behind a scheduler."""
+
+    @property
+    def capacity(self) -> int:
+        """Number of jobs that it takes at once."""
+
+    @property
+    def free(self) -> int:
+        """Number of jobs that it takes without making others wait."""
+
+
+Lane = tuple[OneEngine, ...]
+"""Engines to which jobs of a language pair can go now. Jobs of one lane wait for the same slots. It
+is empty while no engine can translate the pair."""
+
+Lanes = Callable[[str, str], Lane]
+"""A function that returns the lane of a source and a target language."""
 
 Pair = tuple[str, str]
 """Source and target language of a job."""
@@ -36,31 +51,18 @@ the usual pause of a meeting, and shorter than a forgotten page stays open."""
 def work(job: Job) -> int:
     """Estimate the time that a job takes in the engine, in bytes of UTF-8.
 
-    A translation has about as many bytes as its source, and a token about four bytes in English and
-    three in Chinese, so bytes compare over scripts. The forced ``prefix`` is not made again. A job
-    through a pivot language is translated twice.
+    A translation has about as many bytes as its source, and bytes compare over scripts: a token has
+    four in English and three in Chinese. The forced ``prefix`` is not made again.
     """
     size = len(job.text.encode())
     return job.steps * (BYTES + size) - min(size, len(job.prefix.encode()))
 
 
-class JobStage(enum.Enum):
-    """Stage of a job at which it was aborted."""
+Stage = Literal["queued", "running"]
+"""Stage of a job at which it was aborted."""
 
-    QUEUED = "queued"
-    RUNNING = "running"
-
-
-class StartJob(msgspec.Struct, frozen=True):
-    """Give this job to the engine."""
-
-    job: Job
-
-
-class StopJob(msgspec.Struct, frozen=True):
-    """Abort this running job in the engine now."""
-
-    job_id: str
+Action = Job | str
+"""A job that the engine is to be given, or the id of one that it is to abort."""
 
 
 class _Queue(NamedTuple):
@@ -79,7 +81,7 @@ class Scheduler:
 
     :param capacity: jobs that the engine takes at once; of several engines the sum
     :param depth: jobs that may wait; of several engines the jobs of each lane
-    :param slots: slots of several engines by language pair; None: all jobs share the slots
+    :param lanes: tells the engines of a language pair; None: there is one engine
     """
 
     def __init__(
@@ -88,11 +90,11 @@ class Scheduler:
         capacity: int,
         depth: int,
         load: OverloadMonitor | None = None,
-        slots: Slots | None = None,
+        lanes: Lanes | None = None,
     ) -> None:
         self.capacity = capacity
         self.depth = depth
-        self.slots = slots
+        self.lanes = lanes
         self.load = load or OverloadMonitor()
         self.finals = 0
         """Number of finals that wait."""
@@ -103,15 +105,12 @@ class Scheduler:
         self._waiting: dict[str, tuple[Job, float]] = {}
         self._turns = {priority: JobTurns() for priority in Priority}
         self._running: dict[str, tuple[Job, float]] = {}
-        self._stops: list[StopJob] = []
+        self._stops: list[str] = []  # ids of running jobs
         self._known: dict[str, float] = {}  # when each tenant was expected last
         self._slots: dict[str, int] = {}  # running jobs of each known tenant
         self._named = 0
         self._waiting_by_pair: Counter[Pair] = Counter()  # with several engines only
         self._finals_by_pair: Counter[Pair] = Counter()
-
-    def __repr__(self) -> str:
-        return f"<Scheduler {self.running}/{self.capacity} running, {self.queued} queued>"
 
     @property
     def queued(self) -> int:
@@ -122,25 +121,18 @@ class Scheduler:
         return len(self._running)
 
     def new_id(self, room: str) -> str:
-        """Return a new id for a job of a room.
-
-        No two jobs of a process have the same id, even if a room ends and another of the same name
-        begins: a job of the first may still be stopping.
-        """
+        """Return an id that no job of the process has or had, also none of a room of this name."""
         self._named += 1
         return f"{room}.{self._named}"
 
-    def queue_of(self, lane: Lane) -> int:
-        """Return the number of jobs that wait for the engines of a lane."""
-        return self._of_lane(self._waiting_by_pair, lane)
+    def queue_of(self, engine: object) -> int:
+        """Return the number of jobs that wait for an engine."""
+        return self._of_lane(self._waiting_by_pair, (engine,))
 
     def admits(
         self, jobs: int, priority: Priority = Priority.FINAL, pairs: Sequence[Pair] = ()
     ) -> bool:
-        """Tell whether ``jobs`` more may be submitted.
-
-        Backfill leaves half of the queue free. While the engine does not keep up, only finals are
-        admitted.
+        """Tell whether ``jobs`` more may be submitted: under overload finals only.
 
         :param pairs: language pairs of the jobs; with several engines each lane has its own queue
         """
@@ -153,10 +145,7 @@ class Scheduler:
     def admit(
         self, room: str, tenant: str, jobs: int, now: float, pairs: Sequence[Pair] = ()
     ) -> float:
-        """Return 0 if a new utterance that takes ``jobs`` jobs is admitted in a room.
-
-        Otherwise returns the seconds after which to try again.
-        """
+        """Return 0 if a new utterance of ``jobs`` jobs is admitted, else seconds to wait."""
         queues = self._queues(jobs, pairs)
         longest = queues[0]
         # With several engines, the lane decides in which the jobs would wait longest.
@@ -175,32 +164,32 @@ class Scheduler:
 
     def _queues(self, jobs: int, pairs: Sequence[Pair]) -> list[_Queue]:
         """Return the queues that ``jobs`` jobs of these pairs would wait in."""
-        if self.slots is None or not pairs:
+        if self.lanes is None or not pairs:
             free = self.capacity - len(self._running)
             return [_Queue(jobs, len(self._waiting), self.finals, self.capacity, free)]
-        lanes = Counter(self.slots.lane(*pair) for pair in pairs)
+        lanes = Counter(self.lanes(*pair) for pair in pairs)
         return [
             _Queue(
                 min(count, jobs),
                 self._of_lane(self._waiting_by_pair, lane),
                 self._of_lane(self._finals_by_pair, lane),
-                self.slots.size(lane),
-                self.slots.free(lane),
+                sum(engine.capacity for engine in lane),
+                _free(lane),
             )
             for lane, count in lanes.items()
         ]
 
-    def _of_lane(self, counts: Counter[Pair], lane: Lane) -> int:
+    def _of_lane(self, counts: Counter[Pair], lane: Collection[object]) -> int:
         """Return the sum of the counts of the pairs that could go to one of these engines."""
-        if self.slots is None:
+        if self.lanes is None:
             return self.queued
-        lane_of = self.slots.lane
-        return sum(n for pair, n in counts.items() if not {*lane}.isdisjoint(lane_of(*pair)))
+        engines, lane_of = {*lane}, self.lanes
+        return sum(n for pair, n in counts.items() if not engines.isdisjoint(lane_of(*pair)))
 
     def _count(self, job: Job, change: int) -> None:
         if job.priority is Priority.FINAL:
             self.finals += change
-        if self.slots is not None:
+        if self.lanes is not None:
             pair = (job.source, job.target)
             counters = [self._waiting_by_pair]
             if job.priority is Priority.FINAL:
@@ -214,9 +203,8 @@ class Scheduler:
         """Keep a slot free for a tenant from now on, for `KNOWN_S`.
 
         While several tenants are expected, the last free slot goes only to one with the fewest
-        running jobs. So a tenant without running jobs need not wait for a long job of another. A
-        tenant that is alone uses all slots, one beside others all but one; an engine with one slot
-        keeps none free.
+        running jobs, so that none waits for a long job of another. A tenant that is alone uses all
+        slots; an engine with one slot keeps none free.
         """
         self._known[tenant] = now
         self._slots.setdefault(tenant, 0)
@@ -243,16 +231,16 @@ class Scheduler:
         assert (old.tenant, old.room, old.priority) == order, "it would lose its turn"
         self._waiting[job.id] = (job, since)
 
-    def abort(self, job_id: str) -> JobStage | None:
+    def abort(self, job_id: str) -> Stage | None:
         """Take a job back. Returns its stage, or None if it neither waits nor runs."""
         if job_id in self._waiting:
             # The engine has not seen it, so nothing has to be stopped there.
             self._forget(self._waiting[job_id][0])
-            return JobStage.QUEUED
+            return "queued"
         if job_id in self._running:
             self.due = True
-            self._stops.append(StopJob(job_id))
-            return JobStage.RUNNING
+            self._stops.append(job_id)
+            return "running"
         return None
 
     def begun(self, job_id: str, now: float) -> None:
@@ -277,7 +265,7 @@ class Scheduler:
         self.load.dropped(job_id)
         # It ended by itself before the stop was carried out.
         if self._stops:
-            self._stops = [stop for stop in self._stops if stop.job_id != job_id]
+            self._stops = [id for id in self._stops if id != job_id]
 
     def overdue(self, now: float, patience: float) -> list[Job]:
         """Remove and return the jobs that have waited longer than ``patience`` seconds."""
@@ -287,9 +275,8 @@ class Scheduler:
         return late
 
     def poll(self, now: float) -> list[Job]:
-        """Decide anew whether the engine keeps up, and which tenants are still expected.
-
-        Removes and returns the partials that are not made while it does not.
+        """Decide anew whether the engine keeps up, and which tenants are still expected. Remove and
+        return the partials that are not made while it does not.
         """
         silent = {t for t, expected in self._known.items() if now - expected > KNOWN_S}
         # One whose jobs wait or run is not silent, however long it has said nothing.
@@ -306,13 +293,12 @@ class Scheduler:
             self._forget(job)
         return spared
 
-    def actions(self) -> list[StartJob | StopJob]:
-        """Return the next actions of the engine: stops, then as many starts as there are slots.
-
-        With several engines one start at a time, so the caller asks until nothing is left.
+    def actions(self) -> list[Action]:
+        """Return the next actions of the engine: stops, then as many starts as there are slots,
+        with several engines one at a time. So the caller asks until nothing is left.
         """
         self.due = False
-        actions: list[StartJob | StopJob] = list(self._stops)
+        actions: list[Action] = [*self._stops]
         self._stops.clear()
         while (id := self._next()) is not None:
             job, since = self._waiting.pop(id)
@@ -320,37 +306,37 @@ class Scheduler:
             self._running[id] = (job, since)
             self._slots[job.tenant] += 1
             self.given[job.priority] += 1
-            actions.append(StartJob(job))
-            if self.slots is not None:  # which slot it takes is known once the engine has it
+            actions.append(job)
+            if self.lanes is not None:  # which slot it takes is known once the engine has it
                 break
         return actions
 
     def _next(self) -> str | None:
         free = self.capacity - len(self._running)
-        if not self._waiting or (free <= 0 and self.slots is None):
+        if not self._waiting or (free <= 0 and self.lanes is None):
             return None
         among = None
         # See `expect`: the last slot is for those who have the fewest.
         if free == 1 and len(self._slots) > 1:
             fewest = min(self._slots.values())
             among = {tenant for tenant, running in self._slots.items() if running == fewest}
-        fits = None if self.slots is None else self._slot_check(self.slots)
+        fits = None if self.lanes is None else self._slot_check(self.lanes)
         for turns in self._turns.values():
             if (id := turns.next(self._work, among, fits)) is not None:
                 return id
         return None
 
-    def _slot_check(self, slots: Slots) -> Callable[[str], bool]:
+    def _slot_check(self, lanes: Lanes) -> Callable[[str], bool]:
         """Return a function that tells whether there is a slot for a job now."""
-        known: dict[Pair, bool] = {}
+
+        @cache
+        def free(source: str, target: str) -> bool:
+            # None, not even for what fails at once, while the engines start.
+            return self.capacity > 0 and _free(lanes(source, target)) > 0
 
         def fits(id: str) -> bool:
             job = self._waiting[id][0]
-            pair = (job.source, job.target)
-            if pair not in known:
-                # None, not even for what fails at once, while the engines start.
-                known[pair] = self.capacity > 0 and slots.free(slots.lane(*pair)) > 0
-            return known[pair]
+            return free(job.source, job.target)
 
         return fits
 
@@ -361,6 +347,12 @@ class Scheduler:
         del self._waiting[job.id]
         self._count(job, -1)
         self._turns[job.priority].remove(job)
+
+
+def _free(lane: Lane) -> int:
+    """Return how many more jobs the engines of a lane take now."""
+    # Jobs that no engine can translate are always taken, because they fail at once.
+    return sum(engine.free for engine in lane) if lane else 1
 
 
 def _fit(queues: Sequence[_Queue], depth: int) -> bool:

@@ -12,11 +12,8 @@ from collections.abc import Callable
 class RoomTimer:
     """A timer that keeps the earliest of the times that it is asked for.
 
-    :param set_timer: called with the time, in seconds of the room's clock, at which `Room.on_timer`
-        is to be called; each call replaces the one before
+    :param set_timer: called with the time at which `Room.on_timer` is to be called next
     """
-
-    __slots__ = ("_due", "_set_timer")
 
     def __init__(self, set_timer: Callable[[float], None]) -> None:
         self._set_timer = set_timer

@@ -24,18 +24,13 @@ class HasTurn(Protocol):
 
 
 class Shares:
-    """The virtual times of the parties that share the engine: start-time fair queueing.
+    """The virtual times of the parties that share the engine (Goyal, Vin, Cheng, "Start-Time Fair
+    Queuing", SIGCOMM 1996).
 
     Each party has a time at which its next job is due. A job moves this time on by its work, and a
-    party that was idle is due now. So no party saves up turns while it is idle, and a party that
-    had more than its share does not lose this debt by being idle for a moment. While two parties
-    always have jobs waiting, the work that was started for the first exceeds the work that was
-    started for the second by at most the largest job of each.
-
-    Source: Goyal, Vin, Cheng, "Start-Time Fair Queuing", SIGCOMM 1996.
+    party that was idle is due now. So nobody saves up turns, or loses a debt, by being idle. While
+    two parties have jobs waiting, their shares differ by at most the largest job of each.
     """
-
-    __slots__ = ("_due", "_now")
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -50,10 +45,7 @@ class Shares:
         return min(keys, key=self._due.__getitem__)
 
     def charge(self, key: str, work: int, waiting: Container[str]) -> None:
-        """Count a job that starts, and forget parties that are due and not ``waiting``.
-
-        They would be due now if they came again, so nothing is lost.
-        """
+        """Count a job that starts, and forget parties that are due now and not ``waiting``."""
         # Virtual time never goes back, or a party that was idle would be ahead of all others.
         now = self._now = max(self._now, self._due[key])
         self._due[key] += work
@@ -104,41 +96,34 @@ class JobTurns:
         among: Container[str] | None = None,
         fits: Callable[[str], bool] | None = None,
     ) -> str | None:
-        """Remove and return the job whose turn it is; None if there is none.
+        """Remove and return the job of some tenants whose turn it is; None if there is none.
 
-        :param work: the work of a job, by its id
-        :param among: tenants that may have a turn; None: all
-        :param fits: tells of a job whether there is a slot for it; None: there is one for all. The
-            others are passed over
+        :param fits: tells whether there is a slot for a job; None: there is one for all
         """
         tenants = [tenant for tenant in self._waiting if among is None or tenant in among]
         ready: dict[str, dict[str, str]] = {}  # by tenant and room, the job that would be next
         if fits is not None:
-            for tenant in tenants:
-                firsts = {
-                    room: id
-                    for room, ids in self._waiting[tenant].items()
-                    if (id := next(filter(fits, ids), None)) is not None
-                }
-                if firsts:
-                    ready[tenant] = firsts
-            tenants = list(ready)
+            ready = {tenant: self._first_fits(tenant, fits) for tenant in tenants}
+            tenants = [tenant for tenant in tenants if ready[tenant]]
         if not tenants:
             return None
         tenant = self._tenants.first(tenants)
         rooms = self._waiting[tenant]
         room = self._rooms[tenant].first(ready.get(tenant, rooms))
         # The first one of the room, unless those before it wait for another engine.
-        if fits is None:
-            id = rooms[room].popleft()
-        else:
-            id = ready[tenant][room]
-            rooms[room].remove(id)
+        id = ready[tenant][room] if ready else rooms[room][0]
+        rooms[room].remove(id)
         cost = work(id)
         self._tenants.charge(tenant, cost, self._waiting)
         self._rooms[tenant].charge(room, cost, rooms)
         self._tidy(tenant, room)
         return id
+
+    def _first_fits(self, tenant: str, fits: Callable[[str], bool]) -> dict[str, str]:
+        """Return by room the first job of a tenant for which there is a slot."""
+        rooms = self._waiting[tenant].items()
+        firsts = {room: next(filter(fits, ids), None) for room, ids in rooms}
+        return {room: id for room, id in firsts.items() if id is not None}
 
     def _tidy(self, tenant: str, room: str) -> None:
         """Forget rooms and tenants without jobs, and all virtual times if nothing waits."""

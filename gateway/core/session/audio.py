@@ -36,10 +36,7 @@ SECOND_BYTES = 160_000
 
 
 class AudioInput:
-    """The audio of a socket that has sent ``audio``.
-
-    :param service: the recogniser; None if the gateway has none
-    """
+    """The audio of a socket that has sent ``audio``."""
 
     def __init__(
         self, session: Session, service: SpeechService | None, limits: Limits, now: float
@@ -58,9 +55,8 @@ class AudioInput:
         return not self._streams()
 
     def change(self, message: Audio, now: float) -> None:
-        """Begin a stream, or end the one that there is and answer when all of it was heard.
-
-        Raises `ClientFault` (``audio_off`` if there is none to end).
+        """Begin a stream, or end the one that there is and answer when all of it was heard. Raises
+        `ClientFault` (``audio_off`` if there is none to end).
         """
         if message.codec != NONE:
             spoken = self._session.spoken
@@ -73,9 +69,8 @@ class AudioInput:
             self.finish(message.ref)
 
     def finish(self, *answers: str | None) -> None:
-        """End the audio, if there is any, and let the rest of it be heard.
-
-        :param answers: ``ref`` of the request that is answered then
+        """End the audio, if there is any, and let the rest of it be heard. Then requests with these
+        ``ref`` are answered.
         """
         if self._stream is None:
             return
@@ -86,14 +81,13 @@ class AudioInput:
 
     def delay(self, now: float) -> float:
         """Return the seconds until more is to be read from a client that keeps no pace; 0: none.
-
         Then it is asked again. New audio waits until all before its end was heard.
         """
         stream = self._stream
         if stream is None:
             return 0.0 if self.idle else AGAIN_S
         burst = self._limits.audio_burst * BURST_SHARE
-        if stream.full or stream.waiting > burst:
+        if stream.full or stream.pipeline.waiting > burst:
             return AGAIN_S
         return max(0.0, self._bucket.used(now) - burst) / self._limits.audio_rate
 
@@ -115,10 +109,7 @@ class AudioInput:
             stream.cancel(id)
 
     def close(self, now: float, *, lost: bool) -> None:
-        """Stop all work at once.
-
-        :param lost: the socket was lost, and what was heard until then is complete
-        """
+        """Stop all work at once. Of a ``lost`` socket, what was heard until then is complete."""
         for stream in self._streams():
             if lost:
                 stream.cut(now)
@@ -134,8 +125,6 @@ class AudioInput:
 
         Raises `ClientFault` (``audio_unavailable``, ``audio_unsupported``, ``lang_unsupported``,
         ``engine_unavailable``); then frames are dropped until the next call.
-
-        :param tags: languages of the speaker, normalised, or `AUTO`
         """
         # The audio before is ended even if this request fails: its format may not be right any
         # more.
@@ -169,7 +158,9 @@ class AudioInput:
         wait = self._bucket.take(now, max(seconds, LEAST_S))
         # The decoder is late only if the whole machine is, or the tenant sends a lot.
         burst = self._limits.audio_burst
-        if not wait and (stream.waiting > burst or stream.held > burst * SECOND_BYTES):
+        if not wait and (
+            stream.pipeline.waiting > burst or stream.pipeline.held > burst * SECOND_BYTES
+        ):
             wait = 1.0
         if wait:
             # Times of later words stay those of the speaker, although this audio is missing.

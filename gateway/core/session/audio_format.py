@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.audio import OPUS, PCM, Audio
-from gateway.protocol.opus import packet_seconds
+from gateway.protocol.audio import OPUS, PCM, Audio, packet_seconds
 
 RATES = (8_000, 48_000)
 """Lowest and highest number of samples per second of PCM: telephones, and sound cards."""
@@ -40,11 +39,7 @@ class AudioFormat(msgspec.Struct, frozen=True):
 
 
 def chosen(message: Audio, codecs: Sequence[str], rates: Sequence[int]) -> AudioFormat:
-    """Return the format that a client asks for. Raises `ClientFault` (``audio_unsupported``).
-
-    :param codecs: codecs of this gateway
-    :param rates: lowest and highest rate of PCM
-    """
+    """Return the format that a client asks for. Raises `ClientFault` (``audio_unsupported``)."""
     if message.codec not in codecs:
         raise ClientFault(
             ErrorCode.AUDIO_UNSUPPORTED,

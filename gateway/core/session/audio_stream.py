@@ -33,22 +33,16 @@ STEP_S = 0.1
 
 
 class AudioPipeline(Protocol):
-    """The decoding and the recognition of one stream, done elsewhere.
-
-    It calls `AudioStream.decoded`, `drained`, `recognised` and `failed`, until it is closed.
+    """The decoding and the recognition of one stream, done elsewhere. It calls
+    `AudioStream.decoded`, `drained` and `answered`, until it is closed.
     """
 
-    @property
-    def id(self) -> str:
-        """Unique name of the stream."""
-
-    @property
-    def waiting(self) -> float:
-        """Seconds of audio that are not decoded."""
-
-    @property
-    def held(self) -> int:
-        """Memory of the audio that is not decoded, in bytes."""
+    id: str
+    """Unique name of the stream."""
+    waiting: float
+    """Seconds of audio that are not decoded."""
+    held: int
+    """Memory of the audio that is not decoded, in bytes."""
 
     @property
     def busy(self) -> bool:
@@ -67,10 +61,7 @@ class AudioPipeline(Protocol):
         """Stop the job, if there is one. Its end is not reported."""
 
     def measure(self, words: int, delay: float) -> None:
-        """Count a final text.
-
-        :param delay: seconds since its last word arrived as audio
-        """
+        """Count a final text, whose last word arrived as audio ``delay`` seconds before."""
 
     def lose(self, seconds: float) -> None:
         """Count speech that was not recognised."""
@@ -115,9 +106,9 @@ class AudioStream:
         """True if nothing more will be heard."""
         self.room, self.tenant = session.room.name, session.permissions.tenant
         self._session = session
-        self._pipeline = service.open(self)
+        self.pipeline = service.open(self)
         self._speech = SpeechRecognition(
-            self._pipeline.id, langs, room=self.room, tenant=self.tenant
+            self.pipeline.id, langs, room=self.room, tenant=self.tenant
         )
         self._received = 0.0  # seconds of audio that were accepted
         self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
@@ -131,24 +122,14 @@ class AudioStream:
         self._answers: tuple[str | None, ...] = ()  # ``ref`` of the requests to end
 
     def __repr__(self) -> str:
-        return f"<AudioStream {self._pipeline.id}, {self._speech.settled:.1f} s settled>"
-
-    @property
-    def waiting(self) -> float:
-        """Seconds of audio that wait to be decoded."""
-        return self._pipeline.waiting
-
-    @property
-    def held(self) -> int:
-        """Memory of the audio that waits to be decoded, in bytes."""
-        return self._pipeline.held
+        return f"<AudioStream {self.pipeline.id}, {self._speech.settled:.1f} s settled>"
 
     @property
     def full(self) -> bool:
         """True while more audio has to wait until some of it is recognised."""
         # Without work in progress nothing but more audio leads on.
         late = self._received - self._speech.settled > WINDOW_S
-        return late and self._pipeline.busy
+        return late and self.pipeline.busy
 
     def state(self, ref: str | None = None) -> AudioState:
         """Return the event that tells a client how far the audio is heard."""
@@ -169,7 +150,7 @@ class AudioStream:
         # One entry for each frame of 2.7 ms would be more than the measurement is worth.
         if not self._arrivals or self._received - self._arrivals[-1][0] >= STEP_S:
             self._arrivals.append((self._received, now))
-        self._pipeline.add_frame(frame, seconds)
+        self.pipeline.add_frame(frame, seconds)
 
     def skip(self, seconds: float) -> None:
         """Let time pass over audio that was dropped."""
@@ -181,12 +162,11 @@ class AudioStream:
             self._offsets.append((self._received, clock + seconds))
 
     def finish(self, answers: tuple[str | None, ...]) -> None:
-        """Accept no more frames, and hear the rest.
-
-        :param answers: ``ref`` of the requests to end, which are answered when all is heard
+        """Accept no more frames, and hear the rest. Then the requests with these ``ref`` are
+        answered.
         """
         self._answers, self._ending = answers, True
-        self._pipeline.finish()
+        self.pipeline.finish()
 
     def give_up(self) -> tuple[str | None, ...]:
         """Stop all work, and return the requests to end that are not answered."""
@@ -199,7 +179,7 @@ class AudioStream:
         if id == self._growing:
             self._growing = None
             self._speech.reset()
-            self._pipeline.abort()
+            self.pipeline.abort()
 
     def cut(self, now: float) -> None:
         """End every utterance with the words that were heard: the socket is lost."""
@@ -213,7 +193,7 @@ class AudioStream:
     def close(self) -> None:
         """Stop all work; nobody is interested in later speech."""
         self.over = True
-        self._pipeline.close()
+        self.pipeline.close()
 
     def abandon(self, now: float) -> None:
         """Stop all work after a fault of the gateway, and tell the client."""
@@ -234,11 +214,10 @@ class AudioStream:
         :param voice: probability of voice in each of its frames, see `SpeechRecognition.add_audio`
         """
         if not self.over:
+            speech, context = self._speech, self._session.room.translation_context
             # At every call, since the settings of the room may have changed.
-            self._speech.prompt, self._speech.hotwords = (
-                self._session.room.translation_context.hints()
-            )
-            self._act(self._speech.add_audio(pcm, voice), now)
+            speech.prompt, speech.hotwords = context.hints()
+            self._act(speech.add_audio(pcm, voice), now)
 
     def broken(self, now: float) -> None:
         """Note that a frame could not be decoded."""
@@ -254,15 +233,11 @@ class AudioStream:
         if not self.over:
             self._act(self._speech.finish_speech(), now)
 
-    def recognised(self, result: Recognised, now: float) -> None:
-        """Take the result of the job."""
+    def answered(self, result: Recognised | None, now: float) -> None:
+        """Take the result of the job; None if it has failed."""
         if not self.over:
-            self._act(self._speech.result(result), now)
-
-    def failed(self, now: float) -> None:
-        """Take notice that the job has failed."""
-        if not self.over:
-            self._act(self._speech.failed(), now)
+            speech = self._speech
+            self._act(speech.failed() if result is None else speech.result(result), now)
 
     def retry(self, now: float) -> None:
         """Say again the final texts that the room had no time for."""
@@ -277,7 +252,7 @@ class AudioStream:
         for heard in decisions.heard:
             self._say(heard, now)
         if decisions.job is not None:
-            self._pipeline.recognise(decisions.job)
+            self.pipeline.recognise(decisions.job)
         settled = self._speech.settled
         while len(self._offsets) > 1 and self._offsets[1][0] <= settled:
             self._offsets.popleft()
@@ -286,7 +261,7 @@ class AudioStream:
         lost = self._speech.lost - self._lost
         if lost:
             self._lost = self._speech.lost
-            self._pipeline.lose(lost)
+            self.pipeline.lose(lost)
         if lost or (settled - self._told >= PROGRESS_S and not self._ending):
             self._told = settled
             self._session.outbox.send(self.state(), now)
@@ -294,7 +269,7 @@ class AudioStream:
 
     def _end_if_heard(self, now: float) -> None:
         """End the stream once everything was heard and said."""
-        if self.over or not self._ending or self._pipeline.waiting:
+        if self.over or not self._ending or self.pipeline.waiting:
             return
         if self._speech.idle and not self._owed:
             for ref in self.give_up():
@@ -304,11 +279,11 @@ class AudioStream:
     def _say(self, heard: Heard, now: float) -> None:
         if heard.utterance != self._utterance:
             self._utterance, self._rev = heard.utterance, 0
-        id = f"{self._pipeline.id}-{heard.utterance}"
+        id = f"{self.pipeline.id}-{heard.utterance}"
         self._growing = None if heard.final else id
         if heard.final:
             # Only final texts: growing ones are shown before their last word is complete.
-            self._pipeline.measure(len(heard.words), self._delay(heard.t1, now))
+            self.pipeline.measure(len(heard.words), self._delay(heard.t1, now))
         text = clean(heard.text)
         if not text:
             # A text that nobody has seen needs no cancel.
@@ -350,10 +325,8 @@ class AudioStream:
         return languages.match(lang, self.tags.split(",")) or lang
 
     def _clock(self, second: float) -> float:
-        clock = next(
-            (c for begin, c in reversed(self._offsets) if begin <= second), self._offsets[0][1]
-        )
-        return round(clock + second, 3)
+        clocks = [clock for begin, clock in self._offsets if begin <= second]
+        return round((clocks[-1] if clocks else self._offsets[0][1]) + second, 3)
 
     def _delay(self, second: float, now: float) -> float:
         while len(self._arrivals) > 1 and self._arrivals[0][0] < second:

@@ -25,10 +25,8 @@ Renew = Callable[[str], Permissions]
 
 
 class ResumePoint(msgspec.Struct, frozen=True, array_like=True):
-    """The session that a resume token allows a socket to continue.
-
-    ``permissions`` is None if everything is permitted. ``attempt`` is that of the socket that was
-    given the token.
+    """The session that a resume token allows a socket to continue. ``permissions`` is None if
+    everything is permitted. ``attempt`` is that of the socket that was given the token.
     """
 
     session: str
@@ -69,9 +67,8 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     renew: Renew | None = None
 
     def check(self) -> None:
-        """Check the request and its permissions.
-
-        Raises `ClientFault`: ``forbidden``, or ``bad_frame`` for a name that is too long.
+        """Check the request and its permissions. Raises `ClientFault`: ``forbidden``, or
+        ``bad_frame`` for a name that is too long.
         """
         validation.cleaned(Set(speaker=self.speaker), 0)
         self.permissions.check_role(self.role)
@@ -101,12 +98,11 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
 def recognise(
     signer: Signer, token: str | None, room: str | None, now: float
 ) -> ResumePoint | None:
-    """Return the point that a resume token states, unless it is in another room than ``room``.
+    """Return the point that a resume token states, unless it is in another room than ``room``, at a
+    time of the Unix clock.
 
     Raises `ClientFault` (``unauthenticated``) if the token is not valid and ``room`` is None, since
     the room is then unknown.
-
-    :param now: seconds since 1970
     """
     if not token:
         return None

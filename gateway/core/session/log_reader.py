@@ -1,12 +1,15 @@
 """The events that a member missed, sent from the room's log as its socket takes them.
 
 Owns: how much of the log waits for a member at once, and when the next page follows. Must not know:
-frames, what else a member does, which events it is sent (`gateway.core.history.log_view`).
+frames, what else a member does, which events it is sent (`gateway.core.room.abstract_room`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import asdict
 
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
@@ -25,27 +28,19 @@ Defer = Callable[["LogReader"], None]
 """Called with a reader whose `LogReader.advance` is to be called soon, but not at once."""
 
 
-class LogReader:
+class LogReader(msgspec.Struct, eq=False):
     """The reading of a room's log for one member, which is behind while it has a `CatchUp`."""
 
-    __slots__ = ("_defer", "_limits", "member", "room")
-
-    def __init__(self, member: Member, room: AbstractRoom, limits: Limits, defer: Defer) -> None:
-        self.member = member
-        self.room = room
-        self._limits = limits
-        self._defer = defer
+    member: Member
+    room: AbstractRoom
+    limits: Limits
+    defer: Defer
 
     def start(
         self, langs: Sequence[str], since: StreamPosition | None
     ) -> tuple[int, Resumed | None, list[Envelope]]:
-        """Choose where to begin in the log.
-
-        Returns the number of the last event before that, an answer if ``since`` was asked for, and
-        events to send at once.
-
-        :param langs: the languages that the member reads, or is about to
-        :param since: how far its client has come
+        """Choose where to begin in the log. Returns the number of the last event before that, an
+        answer if ``since`` was asked for, and events to send at once.
         """
         log, view = self.room.log, self.room.log_view
         # If the log reaches back it is sent from there; else the newest events have to do.
@@ -66,7 +61,6 @@ class LogReader:
 
     def sync(self, sync: Sync, now: float) -> float:
         """Send again the events after a position; return the pages of the log that this takes.
-
         Raises `ClientFault` (``busy``) during an earlier replay.
         """
         member, outbox, log = self.member, self.member.outbox, self.room.log
@@ -76,15 +70,7 @@ class LogReader:
             )
         seq, resumed, recent = self.start(member.langs, StreamPosition(sync.epoch, sync.seq))
         assert resumed is not None, "a position was asked for"
-        synced = Synced(
-            epoch=log.epoch,
-            seq=seq,
-            ok=resumed.ok,
-            replayed=resumed.replayed,
-            from_=resumed.from_,
-            transcript=resumed.transcript,
-            ref=sync.ref,
-        )
+        synced = Synced(epoch=log.epoch, seq=seq, ref=sync.ref, **asdict(resumed))
         outbox.send(synced, now)
         for envelope in recent:
             outbox.push(envelope, now)
@@ -97,7 +83,6 @@ class LogReader:
 
     def advance(self, now: float) -> None:
         """Queue as many missed events as may wait; the next call follows when they were taken.
-
         After the last of them, captions in flight are shown, and the member is up to date.
         """
         member = self.member
@@ -117,7 +102,7 @@ class LogReader:
             return
         for seq, envelopes in missed:
             # New events for this member need room beside the old ones.
-            if outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
+            if outbox.bytes >= min(PAGE_BYTES, self.limits.outbox_bytes // 4):
                 break
             catch_up.cursor = seq
             self._send(envelopes, catch_up.owed.pop(seq, None), now)
@@ -129,7 +114,7 @@ class LogReader:
 
     def _recent(self, langs: Sequence[str]) -> list[Envelope]:
         """Return the newest events, as many as the outbox has room for at once."""
-        most = self._limits.backfill if langs else 0
+        most = self.limits.backfill if langs else 0
         fits = self.member.outbox.fits
         while most and not fits(recent := self.room.log_view.recent(langs, most)):
             most //= 2
@@ -160,4 +145,4 @@ class LogReader:
         catch_up = self.member.catch_up
         if catch_up is not None and not catch_up.due:
             catch_up.due = True
-            self._defer(self)
+            self.defer(self)

@@ -69,21 +69,17 @@ decode_report = msgspec.msgpack.Decoder(UsageReport).decode
 UNUSED = TenantReport()
 
 
-class Account:
-    """The usage of all sockets of one tenant together.
+class Account(msgspec.Struct, eq=False):
+    """The usage of all sockets of one tenant together, also ``elsewhere``, in other gateways."""
 
-    :param elsewhere: returns the usage in other gateways
-    """
-
-    def __init__(self, elsewhere: Callable[[], TenantReport] = lambda: UNUSED) -> None:
-        self.members: set[Member] = set()
-        self.idle = 0.0
-        """Time at which a socket was closed last, in seconds."""
-        self._elsewhere = elsewhere
-        self._away: list[InFlight] = []  # of sockets that are closed
-        self._bucket: TokenBucket | None = None
-        self._minute = 0
-        self._begun = 0  # since the last report
+    elsewhere: Callable[[], TenantReport] = lambda: UNUSED
+    members: set[Member] = set()
+    idle: float = 0.0
+    """Time at which a socket was closed last, in seconds."""
+    _away: list[InFlight] = []  # of sockets that are closed
+    _bucket: TokenBucket | None = None
+    _minute: int = 0
+    _begun: int = 0  # since the last report
 
     @property
     def in_flight(self) -> int:
@@ -101,7 +97,7 @@ class Account:
 
     def begin(self, quota: Quota, now: float) -> None:
         """Count a new utterance. Raises `ClientFault` (``busy``) over the quota."""
-        elsewhere = self._elsewhere()
+        elsewhere = self.elsewhere()
         most = quota.inflight
         if most is not None and self.in_flight + elsewhere.inflight >= most:
             raise ClientFault(

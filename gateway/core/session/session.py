@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Permissions, Role
@@ -35,8 +36,8 @@ from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
 from gateway.protocol import messages
 from gateway.protocol.audio import NONE, Audio, AudioChunk
-from gateway.protocol.codec import Codec, decode, reference
-from gateway.protocol.help import HELP
+from gateway.protocol.codec import HELP, Codec, decode, reference
+from gateway.protocol.fields import LimitsInfo
 from gateway.protocol.notices import Authenticated, Help, Stats, Tick
 from gateway.text import languages
 
@@ -46,6 +47,12 @@ WEIGHT = 4_096
 """Characters of a frame, or bytes of a binary one, that count as one more frame. Only a glossary or
 a context is that long, and to accept one costs as much as that many utterances."""
 
+NO_LANGUAGE = (
+    "This socket reads no language yet: connect with ?to=de,fr "
+    'or send {"type":"want","langs":["de","fr"]}.'
+)
+"""Hint in the ``welcome`` of a socket that reads nothing."""
+
 
 class Session:
     """A member of one room, driven by the frames of one socket.
@@ -54,27 +61,9 @@ class Session:
     """
 
     __slots__ = (
-        "_bad",
-        "_bucket",
-        "_bye",
-        "_context",
-        "_opened",
-        "_released",
-        "account",
-        "attempt",
-        "audio",
-        "errors",
-        "frames_in",
-        "id",
-        "member",
-        "outbox",
-        "permissions",
-        "reader",
-        "renew",
-        "room",
-        "sayings",
-        "spoken",
-        "state",
+        *("_bad", "_bucket", "_bye", "_context", "_opened", "_released", "account", "attempt"),
+        *("audio", "errors", "frames_in", "id", "member", "outbox", "permissions", "reader"),
+        *("renew", "room", "sayings", "spoken", "state"),
     )
 
     def __init__(
@@ -93,7 +82,7 @@ class Session:
         self.outbox = outbox
         self.member = Member(id, request.role, outbox, self)
         self.member.speaker = validation.clean(request.speaker or "") or None
-        self.member.view = request.view
+        self.member.view, self.member.spoken = request.view, lang
         self.reader = LogReader(self.member, room, context.limits, context.defer)
         self.permissions = request.permissions
         self.renew = request.renew
@@ -125,20 +114,34 @@ class Session:
         since: StreamPosition | None = None,
         token: str | None = None,
     ) -> messages.Resumed | None:
-        """Join the room and send ``welcome``; unknown languages are named in an ``error``.
-
-        :param since: how far the client has come; it is sent what came after that
-        :param token: with which another socket can continue this session
+        """Join the room and send ``welcome``, and the events ``since`` the client was here. Unknown
+        languages are named in an ``error``.
         """
         try:
-            known, refused = self._context.readable(langs, self.permissions)
+            known, refused = self._readable(langs)
         except ClientFault as fault:
             known, refused = (), fault.with_traceback(None)  # it refers to this frame
         # Before the log is read, so that no event falls between the two.
         self.room.join(self.member, now)
         seq, resumed, recent = self.reader.start(known, since)
-        welcome = self._context.welcome(
-            self.member, self.room, seq, token=token, resumed=resumed, reads=bool(langs)
+        context, model = self._context, self._context.model
+        may_change = self.member.role is not Role.VIEW
+        welcome = messages.Welcome(
+            v=messages.VERSION,
+            session=self.id,
+            room=self.room.name,
+            epoch=self.room.log.epoch,
+            seq=seq,
+            resume=token,
+            engine=context.engine,
+            languages=model.targets,
+            impossible=validation.impossible(model) or None,
+            glossary=model.glossary,
+            limits=msgspec.convert(context.limits, LimitsInfo, from_attributes=True),
+            settings=self.room.translation_context.settings() if may_change else None,
+            audio=None if context.speech is None else context.speech.info(),
+            resumed=resumed,
+            hint=None if langs else NO_LANGUAGE,
         )
         self.outbox.send(welcome, now)
         if self.room.degraded is not None:
@@ -155,10 +158,8 @@ class Session:
         return resumed
 
     def close(self, now: float, *, lost: bool = False) -> None:
-        """Leave the room, because the socket is gone. Idempotent.
-
-        The work in flight is cancelled: at once, or if the socket was ``lost``, after a time in
-        which the client may come back.
+        """Leave the room, because the socket is gone. Idempotent. The work in flight is cancelled:
+        at once, or if the socket was ``lost``, after a time in which the client may come back.
         """
         if self.state is not SessionState.CLOSED:
             # A client that said `bye` does not come back, however its socket was lost.
@@ -279,9 +280,8 @@ class Session:
             self.ended(now)
 
     def say(self, message: messages.Say, now: float, *, heard: bool = False) -> None:
-        """Say a text. Raises `ClientFault`.
-
-        :param heard: whether it was heard in the audio of this socket
+        """Say a text, which may have been ``heard`` in the audio of this socket. Raises
+        `ClientFault`.
         """
         self._check_change("say")
         # An utterance that was accepted may be completed; only new ones are refused.
@@ -341,12 +341,16 @@ class Session:
 
     def _want(self, want: messages.Want, now: float) -> None:
         self._check_change()
-        langs, fault = self._context.readable(want.langs, self.permissions)
+        langs, fault = self._readable(want.langs)
         # A request whose languages are all unknown leaves the present ones as they are.
         if fault is None or langs:
             self.room.want(self.member, replace(want, langs=langs), now)
         if fault is not None:
             self.report(fault, now, ref=want.ref)
+
+    def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
+        context = self._context
+        return validation.readable(tags, context.model, context.limits.targets, self.permissions)
 
     def _authenticate(self, auth: messages.Auth, now: float) -> None:
         """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay."""
@@ -371,7 +375,7 @@ class Session:
     def _set(self, change: messages.Set, now: float) -> None:
         self._check_change("set")
         if change.from_ is not None:
-            self.spoken.stated = self.spoken.normalised(change.from_)
+            self.spoken.stated = self.member.spoken = self.spoken.normalised(change.from_)
             change = replace(change, from_=self.spoken.stated)
         change = validation.cleaned(change, self._context.limits.text)
         self.room.change_settings(self.member, change, now)

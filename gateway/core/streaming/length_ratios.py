@@ -4,7 +4,7 @@ Owns: the ratios of lengths, and how much of the translation of a growing text i
 know: jobs, captions, engines.
 
 The last words of such a translation are not shown (`StabilityRules.mask`), so an engine need not
-decode them. But where they begin is known only if the end is known, which is therefore predicted.
+decode them. Where they begin follows from the end, which is predicted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from gateway.core.streaming.stability import StabilityRules
-from gateway.text import units
+from gateway.text import word_units
 
 MEMORY = 0.9
 """Weight of the captions before, for each caption that is learnt. So about ten captions count."""
@@ -23,10 +23,7 @@ words that the mask is there to hide; after one that is too short, they see word
 
 
 class LengthRatios:
-    """The ratios of one or more rooms.
-
-    :param rules: how many words at the beginning are shown, and how many at the end are not
-    """
+    """The ratios of one or more rooms. ``rules`` tell how many words are shown and hidden."""
 
     def __init__(self, rules: StabilityRules) -> None:
         self._rules = rules
@@ -34,16 +31,12 @@ class LengthRatios:
         self._sums: dict[tuple[str, str], tuple[float, float, float]] = {}
 
     def learn(self, source: str, target: str, text: str, translation: str) -> None:
-        """Learn from a finished translation.
-
-        :param source: canonical tag of the language of ``text``
-        :param target: canonical tag of the language of ``translation``
-        """
+        """Learn from a finished translation."""
         given, made, count = self._sums.get((source, target), (0.0, 0.0, 0.0))
         self._sums[source, target] = (
             MEMORY * given + len(text),
             MEMORY * made + len(translation),
-            MEMORY * count + len(units.split(translation, units.spaced(target))),
+            MEMORY * count + len(word_units.split(translation, word_units.spaced(target))),
         )
 
     def needed(self, source: str, target: str, text: str, prefix: str = "") -> int:
@@ -57,8 +50,8 @@ class LengthRatios:
         if not (self._rules.mask and given and made):
             return 0
         size = made / count
-        masked = self._rules.mask * (1 if units.spaced(target) else self._rules.dense)
+        masked = self._rules.mask * (1 if word_units.spaced(target) else self._rules.dense)
         # One word more than the early ones, because the last word of the output may be incomplete.
-        early = (self._rules.early + 1) * units.density(target)
+        early = (self._rules.early + 1) * word_units.density(target)
         most = max(MARGIN * len(text) * made / given - masked * size, early * size)
         return max(1, math.ceil(most) - len(prefix))

@@ -5,18 +5,15 @@ jobs, captions, translations, clocks (time is an argument, in seconds).
 
 Speech recognition often corrects its last words. So a word is translated once two partials in a row
 have it (local agreement, Liu et al. 2020, https://arxiv.org/abs/2005.11185), or once nothing has
-changed for a while. Words are compared by `units.key`: a comma or a capital that is added later is
-no reason to translate again.
-
-In this module a word is *agreed* if it may be translated, and *admitted* if it was given to a
-translation.
+changed for a while. Words are compared by `word_units.key`, without commas and capitals. A word is
+*agreed* if it may be translated, and *admitted* if it was given to a translation.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from gateway.text import languages, units
+from gateway.text import languages, word_units
 
 _MARKS = " .!?…‥,;:。．！？、，；："
 """Marks that are removed from the end of agreed text. Recognisers put a full stop behind every
@@ -24,7 +21,7 @@ partial, and remove it when a word follows."""
 
 
 class PartialTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of the policy, in words and seconds. In scripts without spaces `units.density`
+    """Numbers of the policy, in words and seconds. In scripts without spaces `word_units.density`
     characters count as a word. Each with a docstring is a setting with the prefix ``pace_``. The
     others are constants, which only tests and benchmarks change.
     """
@@ -53,27 +50,12 @@ class PartialPolicy:
 
     Agreed words are kept if a partial is shorter. They are withdrawn if two partials in a row have
     other words in their place and are not shorter, or if one such partial stays unchanged for
-    `PartialTiming.stall`.
-
-    Every call takes time linear in the length of the text. At most three texts are kept.
+    `PartialTiming.stall`. At most three texts are kept.
     """
 
     __slots__ = (
-        "_admitted",
-        "_agreed",
-        "_changed",
-        "_ends",
-        "_keys",
-        "_lang",
-        "_pace",
-        "_said",
-        "_size",
-        "_spoken",
-        "_stalled",
-        "_taken",
-        "_text",
-        "_times",
-        "_witness",
+        *("_admitted", "_agreed", "_changed", "_ends", "_keys", "_lang", "_pace", "_said", "_size"),
+        *("_spoken", "_stalled", "_taken", "_text", "_times", "_witness"),
     )
 
     def __init__(self, pace: PartialTiming) -> None:
@@ -96,12 +78,6 @@ class PartialPolicy:
         self._spoken = ""
         self._taken: float | None = None
 
-    def __repr__(self) -> str:
-        return (
-            f"<PartialPolicy {len(self._keys)} units, {len(self._agreed)} agreed, "
-            f"{len(self._admitted)} admitted>"
-        )
-
     @property
     def agreed(self) -> str:
         """Agreed text, spelt as in the newest partial that has it."""
@@ -109,7 +85,7 @@ class PartialPolicy:
 
     @property
     def admitted(self) -> int:
-        """Number of words (`units.keyed`) that were admitted last."""
+        """Number of words (`word_units.keyed`) that were admitted last."""
         return len(self._admitted)
 
     @property
@@ -119,38 +95,30 @@ class PartialPolicy:
         """
         return bool(self._admitted) and not (
             languages.same(self._lang, self._spoken)
-            and units.common(self._admitted, self._agreed) == len(self._admitted)
+            and word_units.common(self._admitted, self._agreed) == len(self._admitted)
         )
 
     def continues(self, text: str, lang: str) -> bool:
-        """Tell whether the final text of the utterance continues the text that was admitted last.
-
-        :param lang: canonical tag of ``text``
-        """
+        """Tell whether the final text of the utterance continues the text admitted last."""
         if not self._admitted:
             return True
-        keys, _ = units.keyed(text, units.spaced(lang))
+        keys, _ = word_units.keyed(text, word_units.spaced(lang))
         return languages.same(lang, self._spoken) and _begins(keys, self._admitted)
 
     def offer(self, text: str, lang: str, now: float) -> None:
-        """Process the newest partial.
-
-        :param text: the whole text so far
-        :param lang: canonical tag of ``text``
-        :param now: time in seconds
-        """
-        spaced = units.spaced(lang)
+        """Process the newest partial, which is the whole text so far."""
+        spaced = word_units.spaced(lang)
         # Units of the other kind cannot be compared, so the utterance begins again.
-        if self._lang and spaced is not units.spaced(self._lang):
+        if self._lang and spaced is not word_units.spaced(self._lang):
             self._keys, self._witness, self._agreed, self._said = [], [], [], ""
-        self._lang, self._size = lang, units.density(lang)
-        keys, ends = units.keyed(text, spaced)
+        self._lang, self._size = lang, word_units.density(lang)
+        keys, ends = word_units.keyed(text, spaced)
         # Punctuation and capitals alone are no change.
         if keys == self._keys:
             self._times += 1
         else:
             self._times, self._changed, self._stalled = 1, now, False
-        shared = units.common(self._witness, keys)
+        shared = word_units.common(self._witness, keys)
         if self._times >= self._pace.repeats:
             agreement = keys
         else:
@@ -164,15 +132,13 @@ class PartialPolicy:
         self._agree(agreement, sure=len(keys) >= len(self._agreed))
 
     def due(self, now: float) -> float | None:
-        """Return the time at which the agreed text should be translated.
-
-        ``now`` or earlier means at once. A later time is when to ask again, unless `offer` is
-        called before. None means not before the next `offer`.
+        """Return when the agreed text should be translated: now, or later if no `offer` comes
+        before; None: not before the next `offer`.
         """
         self._settle(now)
         # The first translation of an utterance need not wait for one before it.
         free = now if self._taken is None else self._taken + self._pace.interval
-        fresh = len(self._agreed) - units.common(self._agreed, self._admitted)
+        fresh = len(self._agreed) - word_units.common(self._agreed, self._admitted)
         if self._ripe(fresh):
             return now if fresh >= self._pace.words * self._size else free
         left = fresh or self.diverged or not _begins(self._admitted, self._keys)
@@ -189,10 +155,7 @@ class PartialPolicy:
         return self._said
 
     def rest(self, count: int) -> PartialPolicy:
-        """Return the policy of the rest, after the first ``count`` agreed words were cut off.
-
-        Agreed words of the rest stay agreed. Nothing of it is admitted yet.
-        """
+        """Return the policy of the rest behind ``count`` agreed words. Nothing is admitted."""
         rest = PartialPolicy(self._pace)
         rest._lang, rest._size = self._lang, self._size
         rest._text, rest._ends = _behind(self._text, self._ends, count)
@@ -202,15 +165,12 @@ class PartialPolicy:
         rest._agreed = self._agreed[count:]
         if rest._agreed:
             rest._said, _ = _behind(
-                self._said, units.keyed(self._said, units.spaced(self._lang))[1], count
+                self._said, word_units.keyed(self._said, word_units.spaced(self._lang))[1], count
             )
         return rest
 
     def _ripe(self, fresh: int) -> bool:
-        """Tell whether there is enough to translate, apart from the interval.
-
-        :param fresh: number of agreed words that are not admitted
-        """
+        """Tell whether enough agreed words are not admitted yet, apart from the interval."""
         if not self._agreed:
             return False
         # The speaker pauses, so even one new word is worth a translation.
@@ -230,10 +190,7 @@ class PartialPolicy:
             self._agree(self._keys, sure=True)
 
     def _agree(self, agreement: list[str], *, sure: bool) -> None:
-        """Accept the words that two partials have in common.
-
-        :param sure: the agreement may also contradict words that were agreed before
-        """
+        """Accept the words that two partials share, if ``sure`` also against agreed words."""
         # Longer agreements extend the agreed words, others may only replace them.
         more = _begins(agreement, self._agreed)
         if more or (sure and not _begins(self._agreed, agreement)):
@@ -248,7 +205,7 @@ class PartialPolicy:
 
 
 def _begins(text: list[str], head: list[str]) -> bool:
-    return units.common(text, head) == len(head)
+    return word_units.common(text, head) == len(head)
 
 
 def _behind(text: str, ends: list[int], count: int) -> tuple[str, list[int]]:

@@ -3,25 +3,19 @@
 Owns: where a growing text is cut, which words of a later revision are before the cut, and the ids
 of parts. Must not know: utterances, captions, jobs, clocks.
 
-A speaker without full stops would fill one caption for minutes. So the beginning of the text
-becomes a part of its own, which is final from then on, and the rest continues as the next part:
-``u1``, ``u1.2``, ``u1.3``. The text behind the last cut is called open. These places are tried in
-order:
+The beginning of a long text becomes a part of its own, which is final from then on, and the rest
+continues as the next part: ``u1``, ``u1.2``, ``u1.3``. The text behind the last cut is called open.
+It is cut, in this order:
 
-1. the end of a sentence, if the caption has `SegmentLengths.least` words. Shorter sentences share
-   a caption, because a short line would disappear too soon;
-2. if the text has more than `SegmentLengths.most` words: the last end of a sentence, however short
-   the caption; else the longest pause; else before words that mostly begin a sentence or a clause;
-3. if it is halfway from there to `SegmentLengths.hard`: before any other conjunction;
-4. if the text has more than `SegmentLengths.hard` words: behind a comma, else anywhere.
+1. at the end of a sentence, if the caption has `SegmentLengths.least` words. Shorter sentences
+   share a caption, because a short line would disappear too soon;
+2. beyond `SegmentLengths.most` words: at the last end of a sentence, however short the caption;
+   else at the longest pause; else before words that mostly begin a sentence or a clause;
+3. halfway from there to `SegmentLengths.hard`: before any other conjunction;
+4. beyond `SegmentLengths.hard` words: behind a comma, else anywhere.
 
-Steps 2 to 4 do not cut behind a word that binds to the next one, such as an article. Many
-recognisers write no punctuation, so that step 2 finds most cuts. Its words are those before which
-the sentences and clauses of development text begin most often.
-
-`SegmentLengths.behind` words always stay behind a cut, so that a word that may still change is
-never the last of a caption. The rules are heuristics: names, lists and "one and two" look like
-clauses. A wrong cut breaks a line, but loses no word.
+Steps 2 to 4 do not cut behind a word that binds to the next one, such as an article. The rules are
+heuristics: "one and two" looks like two clauses. A wrong cut breaks a line, but loses no word.
 """
 
 from __future__ import annotations
@@ -36,12 +30,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from gateway.text import sentences, units
+from gateway.text import sentences, word_units
 
 
 class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
-    """Lengths of segments in words. In scripts without spaces `units.density` characters count as a
-    word. All are constants, which only tests and benchmarks change.
+    """Lengths of segments in words. In scripts without spaces `word_units.density` characters count
+    as a word. All are constants, which only tests and benchmarks change.
     """
 
     # Minimum length in words of a caption that is cut at the end of a sentence or at a pause.
@@ -63,9 +57,7 @@ class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClausePatterns(NamedTuple):
-    """Patterns of places between clauses. The text is cut before group 1 if it matched, else behind
-    the match.
-    """
+    """Patterns of places between clauses: before group 1 if it matched, else behind the match."""
 
     sure: re.Pattern[str]
     """Words that mostly begin a sentence or a clause."""
@@ -114,20 +106,18 @@ def cut(
     since: int = 0,
     hidden: int = 0,
 ) -> int | None:
-    """Return the index in ``text`` at which its first caption ends, or None for no cut.
-
-    Call it again for the rest: a text may grow by several captions at once.
+    """Return the index in ``text`` at which its first caption ends, or None for no cut. Call it
+    again for the rest: a text may grow by several captions at once.
 
     :param text: agreed text of the open part
-    :param lang: canonical tag of ``text``
-    :param pauses: seconds of silence, by the number of words (`units.keyed`) before it
-    :param since: number of words that have been translated. Translated words behind the cut would
-        be read in both captions, so a cut leaves as few of them behind it as possible
+    :param pauses: seconds of silence, by the number of words (`word_units.keyed`) before it
+    :param since: number of words that have been translated. Those behind the cut would be read in
+        both captions, so a cut leaves as few of them behind it as possible
     :param hidden: number of words at the end of a translation that readers are not shown, so that
-        as many translated words may stay behind the cut
+        as many may stay behind the cut
     """
-    keys, ends = units.keyed(text, units.spaced(lang))
-    size = units.density(lang)
+    keys, ends = word_units.keyed(text, word_units.spaced(lang))
+    size = word_units.density(lang)
     least, clause, most, hard, behind = (
         number * size
         for number in (lengths.least, lengths.clause, lengths.most, lengths.hard, lengths.behind)
@@ -160,16 +150,11 @@ def cut(
 def remainder(text: str, consumed: Sequence[str], lang: str) -> str:
     """Return the open part of a revised text, behind the words that have been cut off.
 
-    The last words before the cut are searched for near their old position. The recogniser may have
-    changed their spelling, or made `25` of "twenty five", which moves everything behind it. If they
-    are not found, their number decides.
-
-    :param text: whole text of the utterance
-    :param consumed: keys (`units.keyed`) of the earlier parts, in order
-    :param lang: canonical tag of ``text``
+    The last words before the cut are searched for near their old position, since their spelling may
+    have changed, or "twenty five" become `25`. If they are not found, their number decides.
     """
-    keys, ends = units.keyed(text, units.spaced(lang))
-    count = min(_aligned(keys, consumed, units.density(lang)), len(ends))
+    keys, ends = word_units.keyed(text, word_units.spaced(lang))
+    count = min(_aligned(keys, consumed, word_units.density(lang)), len(ends))
     return text[ends[count - 1] :].strip() if count else text.strip()
 
 
@@ -180,7 +165,6 @@ def part_id(id: str, n: int) -> str:
 
 def utterance_id(id: str) -> str | None:
     """Return the id of the utterance of which ``id`` has the form of a later part, else None.
-
     Clients choose ids freely, so an id of this form may still be an utterance of its own.
     """
     head, _, number = id.rpartition(".")
@@ -203,18 +187,13 @@ class PauseMap:
         self._at: float | None = None
 
     def record(self, count: int, lang: str, at: float) -> None:
-        """Record the length of the open part at a time.
-
-        :param count: number of words (`units.keyed`)
-        :param at: seconds of the speaker's clock (``t1``) or of the arrival, but always of the same
-            clock
-        """
+        """Record the length of the open part, in words, at a time, always of the same clock."""
         new = count - self._count
         # A correction that adds no word is not speech, and does not end a silence.
         if new <= 0:
             return
         if self._at is not None:
-            silence = at - self._at - new * self.WORD / units.density(lang)
+            silence = at - self._at - new * self.WORD / word_units.density(lang)
             # Words that arrive faster than they can be spoken leave no silence between them.
             if silence > 0:
                 self.before[self._count] = silence
@@ -242,10 +221,7 @@ def _counts(places: Iterable[int], ends: list[int]) -> Iterable[int]:
 
 
 def _nearest(counts: Iterable[int], free: Container[int], most: int) -> int:
-    """Return the last of ``counts`` up to ``most``, else the first one, else 0.
-
-    :param free: numbers of words at which a cut may be
-    """
+    """Return the last of ``counts`` up to ``most`` that is free, else the first one, else 0."""
     fits = [count for count in counts if count in free]
     return max((count for count in fits if count <= most), default=min(fits, default=0))
 

@@ -4,9 +4,8 @@ Owns: the agreement of successive hypotheses, and the mask on the last words. Mu
 readers, the source text, time.
 
 A hypothesis is one translation of the source as it grew. The rules are local agreement (Liu et al.
-2020, https://arxiv.org/abs/2005.11185), hold-n, and mask-k of re-translation (Arivazhagan et al.
-2020, https://arxiv.org/abs/2004.03643). Units are words, or characters in scripts that put no space
-between words.
+2020, https://arxiv.org/abs/2005.11185), hold-n, and mask-k (Arivazhagan et al. 2020,
+https://arxiv.org/abs/2004.03643). Units are words, or characters in scripts without spaces.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from itertools import accumulate
 
 import msgspec
 
-from gateway.text import units
+from gateway.text import word_units
 
 
 class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,27 +55,18 @@ from changing and from being made again, so that it has to be long."""
 
 
 class Agreement:
-    """Agreement of the hypotheses of one caption, in the order in which they were made.
-
-    ``committed`` only grows until `reset`, and every later hypothesis is forced to begin with it.
+    """Agreement of the successive hypotheses of one caption. ``committed`` only grows until
+    `reset`, and every later hypothesis is forced to begin with it.
     """
 
     __slots__ = (
-        "_early",
-        "_last",
-        "_most",
-        "_rules",
-        "_size",
-        "_spaced",
-        "_text",
-        "committed",
-        "ids",
+        *("_early", "_last", "_most", "_rules", "_size", "_spaced", "_text", "committed", "ids"),
     )
 
     def __init__(self, lang: str, rules: StabilityRules) -> None:
-        self._spaced = units.spaced(lang)
+        self._spaced = word_units.spaced(lang)
         self._size = 1 if self._spaced else rules.dense
-        self._early = rules.early * units.density(lang)
+        self._early = rules.early * word_units.density(lang)
         self._rules = rules
         self._last: tuple[list[str], ...] = ()  # a deque takes 600 bytes, in every caption
         self._most = max(1, rules.agree - 1)
@@ -91,10 +81,10 @@ class Agreement:
         :param needed: predicted number of characters before the masked words, behind which the
             engine may have stopped; 0 if nothing was predicted
         """
-        now = units.split(text, self._spaced)
+        now = word_units.split(text, self._spaced)
         # Fewer hypotheses than the rule asks for agree on nothing.
         enough = len(self._last) == self._most
-        agreed = min(units.common(old, now) for old in self._last) if enough else 0
+        agreed = min(word_units.common(old, now) for old in self._last) if enough else 0
         self._last = (*self._last, now)[-self._most :]
         self._text, self.ids = text, ids
         # Hypotheses often agree on last words that the next source word changes.
@@ -110,13 +100,8 @@ class Agreement:
         return added
 
     def visible(self, text: str, needed: int = 0) -> str:
-        """Return the part of a hypothesis, complete or not, that is shown.
-
-        It has at least the committed text.
-
-        :param needed: as in `add`
-        """
-        now = units.split(text, self._spaced)
+        """Return the part of a hypothesis, complete or not, that is shown."""
+        now = word_units.split(text, self._spaced)
         # The end of a translation of unfinished speech is mostly a guess.
         masked = len(now) - self._rules.mask * self._size
         masked = max(masked, _within(now, needed, len(text)))
@@ -133,20 +118,14 @@ class Agreement:
         return self._text[len(prefix) :] if self._text.startswith(prefix) else ""
 
     def reset(self) -> None:
-        """Agree on nothing, because the source of the hypotheses has changed.
-
-        The last one stays as a draft: most of its words mostly stay.
-        """
+        """Agree on nothing, because the source has changed. The last one stays as a draft."""
         self._last = ()
         self.committed = ""
 
 
 def _within(text: Sequence[str], needed: int, length: int) -> int:
-    """Return the number of units that end before ``needed`` characters; 0 if the text has fewer.
-
-    One that ends there may be incomplete.
-
-    :param length: characters of ``text``
+    """Return the number of units that end before ``needed`` of the ``length`` characters of a text,
+    0 if it has fewer. A unit that ends there may be incomplete.
     """
     if not 0 < needed <= length:
         return 0

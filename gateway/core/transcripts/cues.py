@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gateway.text import sentences
-from gateway.text.units import CJK
+from gateway.text.word_units import CJK
 
 LINE = 42
 """Characters per line (Netflix Timed Text Style Guides: 42; Chinese and Korean 16 full-width)."""
@@ -106,10 +106,8 @@ def speaking_seconds(text: str) -> float:
 
 
 def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
-    """Cut texts that are shown together into cues, and return the lines of each text in each cue.
-
-    :param texts: one or two texts, not empty, returned by `plain`
-    :param langs: canonical tag of each text
+    """Cut one or two texts that are shown together, as `plain` returns them, into cues, and return
+    the lines of each text in each cue.
     """
     lines = LINES // len(texts)
     whole = [_CueText(text, lang) for text, lang in zip(texts, langs, strict=True)]
@@ -125,11 +123,7 @@ def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
 
 
 def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
-    """Divide the time of an utterance among its cues, in proportion to their lengths.
-
-    :param begin: begin of the utterance in seconds
-    :param end: end of the utterance in seconds
-    """
+    """Divide the time of an utterance in seconds among its cues, in proportion to their lengths."""
     # The longest text of a cue counts, since nobody reads two languages at once.
     widths = [max(_width("".join(lines)) for lines in part) for part in parts]
     marks = list(accumulate((max(1, width) for width in widths), initial=0))
@@ -140,9 +134,8 @@ def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
 
 
 def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
-    """Return (begin, end) of cues in milliseconds, so that no two overlap.
-
-    :param slots: in the order in which they begin
+    """Return (begin, end) of cues, given in the order in which they begin, in milliseconds, so that
+    no two overlap.
     """
     settled: list[tuple[int, int]] = []
     begin, end, read = -_SHORTEST, 0, 0
@@ -161,9 +154,8 @@ def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
 
 
 class _CueText:
-    """A text and its atoms, which are not cut and not wider than a line.
-
-    A range of atoms is given by the index of the first one and the index behind the last one.
+    """A text and its atoms, which are not cut and not wider than a line. A range of atoms is given
+    by the index of the first one and the index behind the last one.
     """
 
     __slots__ = ("_ends", "_lang", "_sentences", "_starts", "_text")
@@ -184,10 +176,8 @@ class _CueText:
         self._sentences: set[int] | None = None
 
     def parts(self, lines: int, least: int = 1) -> list[tuple[str, ...]]:
-        """Return the lines of each part.
-
-        :param lines: maximum number of lines of a part
-        :param least: minimum number of parts, if there are enough atoms
+        """Return the lines of each part: at most ``lines``, in at least ``least`` parts if there
+        are enough atoms.
         """
         parts: list[tuple[str, ...]] = []
         start, last = 0, len(self._ends)

@@ -54,9 +54,8 @@ class Format(enum.StrEnum):
 
 
 class Title(NamedTuple):
-    """Identity of a transcript: its room, and the epoch and last number of the log.
-
-    ``began``: when the log began, in whole seconds of the Unix clock
+    """Identity of a transcript: its room, and the epoch and last number of the log. ``began``: when
+    the log began, in whole seconds of the Unix clock
     """
 
     room: str
@@ -165,9 +164,8 @@ def _caption(utterance: TranscriptEntry, lang: str) -> dict[str, Any]:
 def shown_texts(
     transcript: Transcript, choice: Choice, *, whole: bool = False
 ) -> list[tuple[TranscriptEntry, list[ShownText]]]:
-    """Return the shown texts of each utterance in the order spoken, without empty ones.
-
-    :param whole: show the original, marked, instead of a missing caption
+    """Return the shown texts of each utterance in the order spoken, without empty ones. In a
+    ``whole`` transcript the original stands, marked, for a missing caption.
     """
     rows = ((u, _texts(u, choice, whole=whole)) for u in transcript.spoken)
     return [(utterance, texts) for utterance, texts in rows if texts]
@@ -194,9 +192,8 @@ def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[S
 def _cues(
     rows: Sequence[tuple[TranscriptEntry, list[ShownText]]], *, labelled: bool = False
 ) -> Iterator[_Cue]:
-    """Yield the cues in order of time.
-
-    :param labelled: put the speaker into the text and use no markup
+    """Yield the cues in order of time. If they are ``labelled``, the speaker is part of the text,
+    without markup.
     """
     used: set[str] = set()
     drafts: list[tuple[cues.CueTiming, _Cue]] = []

@@ -19,16 +19,25 @@ sentence never begins before the end of the speaker's previous one.
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
 from gateway.core.history.event_log import LogEntry
 from gateway.core.transcripts import cues
-from gateway.protocol.messages import By, Cancelled, Edited, Failed, Final, Retracted, Source
-from gateway.protocol.statement import stated
+from gateway.protocol.fields import stated
+from gateway.protocol.messages import (
+    By,
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    Settings,
+    Source,
+)
 from gateway.text import languages
 
 JUMP_S = 60.0
@@ -106,12 +115,36 @@ class Transcript(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, entries: Iterable[LogEntry]) -> Transcript:
         """Return the transcript of a log, without utterances whose original has left the log."""
-        # The last event about an utterance and a language counts.
-        reading = _LogReading()
-        for entry in entries:
-            reading.add(entry)
-        kept = sorted(reading.utterances.values(), key=attrgetter("ord"))
-        return cls(tuple(kept), reading.first <= 1)
+        # A client may use an id again for a later utterance. Together with `ord` it is unique.
+        utterances: dict[tuple[int, str], TranscriptEntry] = {}
+        newest: dict[str, TranscriptEntry] = {}
+        clocks: defaultdict[str | None, _SpeakerClock] = defaultdict(_SpeakerClock)
+        first = 0
+        for event, at in entries:
+            first = first or event.seq or 0
+            if isinstance(event, Source):
+                begin, end = clocks[event.speaker].place(event, at)
+                utterance = TranscriptEntry(
+                    id=event.id,
+                    ord=event.ord,
+                    lang=event.lang,
+                    text=event.text,
+                    begin=begin,
+                    end=end,
+                    at=at,
+                    **stated(event, TranscriptEntry),
+                )
+                utterances[event.ord, event.id] = newest[event.id] = utterance
+            elif isinstance(event, Retracted):  # a transcript must not keep what was taken back
+                utterances.pop((event.ord, event.id), None)
+            elif isinstance(event, Cancelled):
+                if event.lang is not None and event.id in newest:
+                    caption = TranscriptCaption(state=EntryState.CANCELLED, at=at)
+                    newest[event.id].captions[event.lang] = caption
+            elif not isinstance(event, Settings) and (event.ord, event.id) in utterances:
+                _apply(utterances[event.ord, event.id], event, at)
+        kept = sorted(utterances.values(), key=attrgetter("ord"))
+        return cls(tuple(kept), first <= 1)
 
     @property
     def spoken(self) -> list[TranscriptEntry]:
@@ -126,77 +159,28 @@ class Transcript(msgspec.Struct, frozen=True):
         return sorted(shown | {u.lang for u in self.utterances})
 
 
-class _LogReading:
-    """The state of reading a log."""
-
-    def __init__(self) -> None:
-        self.utterances: dict[tuple[int, str], TranscriptEntry] = {}
-        self.first = 0
-        self._newest: dict[str, TranscriptEntry] = {}
-        self._clocks: dict[str | None, _SpeakerClock] = {}
-
-    def add(self, entry: LogEntry) -> None:
-        """Process the next entry."""
-        event, at = entry
-        self.first = self.first or event.seq or 0
-        match event:
-            case Source():
-                self._begin(event, at)
-            # A `final` by "same" only repeats the original.
-            case Final() if event.by != "same":
-                self._set(event, EntryState.FINAL, at, text=event.text, by=event.by)
-            case Edited():
-                self._edit(event, at)
-            case Failed():
-                self._set(event, EntryState.FAILED, at, code=event.code)
-            case Cancelled(lang=str(lang)):
-                if event.id in self._newest:
-                    caption = TranscriptCaption(state=EntryState.CANCELLED, at=at)
-                    self._newest[event.id].captions[lang] = caption
-            case Retracted():  # a transcript must not keep what was taken back
-                self.utterances.pop((event.ord, event.id), None)
-
-    def _begin(self, event: Source, at: float) -> None:
-        clock = self._clocks.setdefault(event.speaker, _SpeakerClock())
-        begin, end = clock.place(event, at)
-        utterance = TranscriptEntry(
-            id=event.id,
-            ord=event.ord,
-            lang=event.lang,
-            text=event.text,
-            begin=begin,
-            end=end,
-            at=at,
-            **stated(event, TranscriptEntry),
-        )
-        self.utterances[event.ord, event.id] = self._newest[event.id] = utterance
-
-    def _set(
-        self, event: Final | Failed | Edited, state: EntryState, at: float, **fields: Any
-    ) -> None:
-        # A client may use an id again for a later utterance. Together with `ord` it is unique.
-        utterance = self.utterances.get((event.ord, event.id))
-        if utterance is not None:
-            caption = TranscriptCaption(state=state, at=at, **fields)
-            utterance.captions[event.lang] = caption
-
-    def _edit(self, event: Edited, at: float) -> None:
-        utterance = self.utterances.get((event.ord, event.id))
-        if utterance is not None and languages.same(event.lang, utterance.lang):
-            utterance.text, utterance.edited = event.text, True
-        else:
-            self._set(event, EntryState.EDITED, at, text=event.text, by=event.by)
+def _apply(utterance: TranscriptEntry, event: Final | Failed | Edited, at: float) -> None:
+    """Change an utterance; the last event about it and a language counts."""
+    if isinstance(event, Failed):
+        caption = TranscriptCaption(state=EntryState.FAILED, at=at, code=event.code)
+        utterance.captions[event.lang] = caption
+    elif isinstance(event, Edited) and languages.same(event.lang, utterance.lang):
+        utterance.text, utterance.edited = event.text, True
+    elif isinstance(event, Edited) or event.by != "same":  # else it only repeats the original
+        state = EntryState.FINAL if isinstance(event, Final) else EntryState.EDITED
+        caption = TranscriptCaption(state=state, at=at, text=event.text, by=event.by)
+        utterance.captions[event.lang] = caption
 
 
-class _SpeakerClock:
+class _SpeakerClock(msgspec.Struct):
     """The offset of a speaker's clock, and the end of the speaker's last utterance."""
 
-    __slots__ = ("_at", "_end", "_offset", "_t0", "_t1")
-
-    def __init__(self) -> None:
-        self._end = 0.0
-        self._offset: float | None = None
-        self._t0 = self._t1 = self._at = 0.0  # times of the last utterance that had any
+    end: float = 0.0
+    offset: float | None = None
+    t0: float = 0.0
+    """Times of the last utterance that had any, by the speaker's clock and on arrival."""
+    t1: float = 0.0
+    at: float = 0.0
 
     def place(self, event: Source, at: float) -> tuple[float, float]:
         """Return begin and end of an utterance that arrived ``at``, in seconds of the room."""
@@ -205,18 +189,18 @@ class _SpeakerClock:
         if event.t0 is not None or event.t1 is not None:
             t0, t1 = _times(event.t0, event.t1, span)
             # The new offset must not move the utterance before the end of the previous one.
-            if self._offset is None or self._jumped(t0, t1, at):
-                self._offset = max(at - t1, self._end - t0)
-            self._t0, self._t1, self._at = t0, t1, at
-            begin, end = t0 + self._offset, t1 + self._offset
+            if self.offset is None or self._jumped(t0, t1, at):
+                self.offset = max(at - t1, self.end - t0)
+            self.t0, self.t1, self.at = t0, t1, at
+            begin, end = t0 + self.offset, t1 + self.offset
         # Recognisers report times that overlap by some tenths of a second.
-        begin = max(begin, self._end)
-        self._end = max(begin, end)
-        return begin, self._end
+        begin = max(begin, self.end)
+        self.end = max(begin, end)
+        return begin, self.end
 
     def _jumped(self, t0: float, t1: float, at: float) -> bool:
         """Tell whether the speaker has another clock than before."""
-        return t0 < self._t0 or abs((t1 - self._t1) - (at - self._at)) > JUMP_S
+        return t0 < self.t0 or abs((t1 - self.t1) - (at - self.at)) > JUMP_S
 
 
 def _times(t0: float | None, t1: float | None, span: float) -> tuple[float, float]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+import msgspec
+
 from gateway.core.base.translation_context import Pairs
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.utterances.caption_state import CaptionState
@@ -30,19 +32,15 @@ NEAR = 8
 """Utterances that are searched for earlier translations of the same speech."""
 
 
-class Utterances:
-    """The utterances of one room, in the order in which they began.
+class Utterances(msgspec.Struct, eq=False):
+    """The utterances of one room, in the order in which they began."""
 
-    :param room: its name, for error messages
-    """
-
-    def __init__(self, room: str, options: StreamingOptions, limits: Limits) -> None:
-        self.by_id: dict[str, Utterance] = {}
-        self.speeches: dict[str, Speech] = {}
-        self._room = room
-        self._options = options
-        self._limits = limits
-        self._last_ord = 0
+    room: str
+    options: StreamingOptions
+    limits: Limits
+    by_id: dict[str, Utterance] = {}
+    speeches: dict[str, Speech] = {}
+    _last_ord: int = 0
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -61,7 +59,7 @@ class Utterances:
         while id is None or id in self.by_id or id in self.speeches:
             id = f"u{number}"
             number += 1
-        speech = self.speeches[id] = Speech(id, author, self._options)
+        speech = self.speeches[id] = Speech(id, author, self.options)
         self._add(speech, id, now)
         return speech
 
@@ -75,7 +73,7 @@ class Utterances:
         # Clients know all parts by the id of the first.
         part.root = speech.id
         speech.parts.append(part)
-        if len(self.by_id) > self._limits.utterances:
+        if len(self.by_id) > self.limits.utterances:
             self._forget()
         return part
 
@@ -83,7 +81,7 @@ class Utterances:
         """Add an utterance of an earlier process."""
         self._last_ord = utterance.ord
         self.by_id[utterance.id] = utterance
-        if len(self.by_id) > self._limits.utterances:
+        if len(self.by_id) > self.limits.utterances:
             self._forget()
 
     def knows(self, id: str | None) -> bool:
@@ -96,14 +94,10 @@ class Utterances:
         if utterance is None or utterance.retracted:
             raise ClientFault(
                 ErrorCode.NOT_FOUND,
-                f"There is no utterance {id!r} in room {self._room!r}.",
-                f"The room remembers the last {self._limits.utterances}.",
+                f"There is no utterance {id!r} in room {self.room!r}.",
+                f"The room remembers the last {self.limits.utterances}.",
             )
         return utterance
-
-    def known_of(self, ids: Iterable[str]) -> list[Utterance]:
-        """Return the utterances that are not forgotten."""
-        return [self.by_id[id] for id in ids if id in self.by_id]
 
     def parts(self, id: str) -> list[Utterance]:
         """Return the utterances that a client means by an id: a whole speech, or one part."""
@@ -133,9 +127,9 @@ class Utterances:
             # A backfilled utterance is not told what was said after it.
             if earlier.ord >= utterance.ord:
                 continue
-            old = utterance.began - earlier.at > self._limits.context_s
+            old = utterance.began - earlier.at > self.limits.context_s
             # Context that is too old or too much makes a prompt longer and not better.
-            if old or len(pairs) == self._limits.context:
+            if old or len(pairs) == self.limits.context:
                 break
             caption = earlier.captions.get(lang)
             if (
@@ -147,10 +141,7 @@ class Utterances:
         return tuple(reversed(pairs))
 
     def forget(self, oldest: int) -> None:
-        """Forget ended utterances whose first event the log has dropped.
-
-        :param oldest: number of the oldest event in the log
-        """
+        """Forget ended utterances whose first event is older than the oldest one in the log."""
         gone: list[Utterance] = []
         for utterance in self.by_id.values():
             if utterance.seq >= oldest:
@@ -161,7 +152,7 @@ class Utterances:
             self._drop(gone)
 
     def _forget(self) -> None:
-        over = len(self.by_id) - self._limits.utterances
+        over = len(self.by_id) - self.limits.utterances
         ended = (utterance for utterance in self.by_id.values() if utterance.ended)
         self._drop(list(islice(ended, over)))
 

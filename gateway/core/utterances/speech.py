@@ -11,48 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+import msgspec
+
 from gateway.core.streaming import segmentation
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialPolicy
 from gateway.core.streaming.segmentation import PauseMap
 from gateway.core.utterances.utterance import Utterance
-from gateway.text import units
+from gateway.text import word_units
 
 
-class Speech:
-    """A text that one speaker says under one id.
+class Speech(msgspec.Struct, eq=False):
+    """A text that one speaker says under one id."""
 
-    ``parts`` are its utterances in order; all but the last are complete.
-    """
-
-    __slots__ = (
-        "_consumed",
-        "_count",
-        "_options",
-        "_pauses",
-        "author",
-        "final",
-        "_policy",
-        "id",
-        "parts",
-        "rev",
-        "text",
-    )
-
-    def __init__(self, id: str, author: str, options: StreamingOptions) -> None:
-        self.id = id
-        self.author = author
-        self.rev = 0
-        self.text = ""
-        """Newest revision, whole and as it was said."""
-        self.final = False
-        self.parts: list[Utterance] = []
-        self._options = options
-        # Most texts come complete, and need neither of them.
-        self._policy: PartialPolicy | None = None
-        self._pauses: PauseMap | None = None
-        self._consumed: list[str] = []
-        self._count = 1
+    id: str
+    author: str
+    options: StreamingOptions
+    rev: int = 0
+    text: str = ""
+    """Newest revision, whole and as it was said."""
+    final: bool = False
+    parts: list[Utterance] = []
+    """Utterances in order; all but the last are complete."""
+    # Most texts come complete, and need neither of them.
+    _policy: PartialPolicy | None = None
+    _pauses: PauseMap | None = None
+    _consumed: list[str] = []
+    _count: int = 1
 
     def __repr__(self) -> str:
         return f"<Speech {self.id} rev {self.rev}, {self._count} parts>"
@@ -66,7 +51,7 @@ class Speech:
     def policy(self) -> PartialPolicy:
         """The policy that decides when the last part is translated."""
         if self._policy is None:
-            self._policy = PartialPolicy(self._options.pace)
+            self._policy = PartialPolicy(self.options.pace)
         return self._policy
 
     @property
@@ -88,13 +73,12 @@ class Speech:
         return segmentation.remainder(self.text, self._consumed, lang)
 
     def offer(self, lang: str, at: float, now: float) -> None:
-        """Show the newest text to the policy.
-
-        :param at: time at which it was spoken, in seconds: a pause is a good place to cut
+        """Show the newest text to the policy. Pauses in the time at which it was spoken are good
+        places to cut.
         """
         rest = self.remainder(lang)
         self._pauses = self._pauses or PauseMap()
-        self._pauses.record(len(units.keyed(rest, units.spaced(lang))[0]), lang, at)
+        self._pauses.record(len(word_units.keyed(rest, word_units.spaced(lang))[0]), lang, at)
         self.policy.offer(rest, lang, now)
 
     def cut(self, lang: str) -> str | None:
@@ -105,14 +89,14 @@ class Speech:
         at = segmentation.cut(
             agreed,
             lang,
-            self._options.lengths,
+            self.options.lengths,
             pauses.before,
             since=policy.admitted,
-            hidden=self._options.stability.mask,
+            hidden=self.options.stability.mask,
         )
         if at is None:
             return None
-        keys, _ = units.keyed(agreed[:at], units.spaced(lang))
+        keys, _ = word_units.keyed(agreed[:at], word_units.spaced(lang))
         # Remembered as keys, because later revisions may spell these words differently.
         self._consumed += keys
         pauses.drop(len(keys))

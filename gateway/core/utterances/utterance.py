@@ -23,77 +23,57 @@ in the reader's language.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from gateway.core.base.transitions import next_state
 from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.core.utterances.caption_state import CAPTION_TRANSITIONS, CaptionEvent, CaptionState
-from gateway.job import Chunk
+from gateway.job import Chunk, Job
+from gateway.protocol.fields import Statement
 from gateway.protocol.messages import By, Delta, Timing
 from gateway.protocol.personal import erased
-from gateway.protocol.statement import Statement
 
 _RUNNING = CaptionState.RUNNING
 """A global, because the look-up of a member of an `Enum` is a call, once for every delta."""
 
 
+@dataclass(slots=True, eq=False)
 class Caption:
     """An utterance in one language."""
 
-    __slots__ = (
-        "_agreement",
-        "_base",
-        "_first_at",
-        "_hypothesis",
-        "_ids",
-        "_needed",
-        "_rules",
-        "_queued_at",
-        "_started_at",
-        "_whole",
-        "_source_kept",
-        "by",
-        "context",
-        "draft",
-        "flags",
-        "id",
-        "job_id",
-        "lang",
-        "partial",
-        "rev",
-        "speaker",
-        "stable",
-        "state",
-        "text_number",
-    )
-
-    def __init__(
-        self, id: str, lang: str, rules: StabilityRules, speaker: str | None = None
-    ) -> None:
-        self.id = id
-        self.lang = lang
-        self.speaker = speaker
-        self.state = CaptionState.OPEN
-        self.rev = 0
-        self.text_number = 0
-        """`Utterance.text_number` of the text that the caption is made of."""
-        self.by: By | None = None
-        self.context: tuple[tuple[str, str], ...] | None = None
-        """Texts before it, as its first job was told: engines reuse the same prompt."""
-        self.job_id: str | None = None
-        self.partial = True
-        self.stable = ""
-        self.draft = ""
-        self.flags: tuple[str, ...] = ()
-        self._rules = rules
-        self._agreement: Agreement | None = None  # once a partial was translated
-        self._source_kept = True  # the stable text was made of the source as it is
-        self._base = ""  # what the running job was forced to begin with
-        self._needed = 0  # characters that the running job was asked for; 0: all
-        self._whole = False  # the text came complete, in one revision
-        self._hypothesis = ""
-        self._ids: tuple[int, ...] = ()
-        self._queued_at = self._started_at = self._first_at = 0.0
+    id: str
+    lang: str
+    rules: StabilityRules
+    speaker: str | None = None
+    state: CaptionState = CaptionState.OPEN
+    rev: int = 0
+    text_number: int = 0
+    """`Utterance.text_number` of the text that the caption is made of."""
+    by: By | None = None
+    context: tuple[tuple[str, str], ...] | None = None
+    """Texts before it, as its first job was told: engines reuse the same prompt."""
+    job_id: str | None = None
+    partial: bool = True
+    stable: str = ""
+    draft: str = ""
+    flags: tuple[str, ...] = ()
+    p: float = 1.0
+    """Probability that the translation is right, as far as the engine knows it."""
+    text: str = ""
+    """Translation of this revision so far, with its forced beginning."""
+    queued_at: float = 0.0
+    """Times in seconds at which a job was queued, was given to the engine, and returned its first
+    text; 0 if that has not happened."""
+    started_at: float = 0.0
+    first_at: float = 0.0
+    _agreement: Agreement | None = None  # once a partial was translated
+    _source_kept: bool = True  # the stable text was made of the source as it is
+    _base: str = ""  # what the running job was forced to begin with
+    _needed: int = 0  # characters that the running job was asked for; 0: all
+    _whole: bool = False  # the text came complete, in one revision
+    _ids: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Caption {self.id} {self.lang} rev {self.rev} {self.state.value}>"
@@ -105,7 +85,6 @@ class Caption:
 
     def last(self, prefix: str) -> tuple[tuple[int, ...], str]:
         """Return the last translation of a partial: its token ids, and its text behind ``prefix``.
-
         Both are empty if there is none; the text also if it begins otherwise.
         """
         agreement = self._agreement
@@ -114,12 +93,12 @@ class Caption:
     @property
     def contradicted(self) -> bool:
         """True if the translation so far cannot continue the committed text."""
-        return not _agree(self.committed, self._hypothesis)
+        return not _agree(self.committed, self.text)
 
     @property
     def broken(self) -> bool:
         """True if the translation as it stands does not begin with the committed text."""
-        return not self._hypothesis.startswith(self.committed)
+        return not self.text.startswith(self.committed)
 
     @property
     def forced(self) -> bool:
@@ -132,82 +111,56 @@ class Caption:
         if self._agreement is not None:
             self._agreement.reset()
 
-    def queue(
-        self,
-        job_id: str,
-        rev: int,
-        text_number: int,
-        *,
-        partial: bool,
-        grown: bool = False,
-        base: str = "",
-        needed: int = 0,
-        now: float,
-    ) -> None:
-        """Note the job that was submitted for a text of the utterance.
+    def queue(self, job: Job, utterance: Utterance, now: float) -> None:
+        """Note the job that was submitted for the text of the utterance."""
+        self._begin_job(job)
+        self.rev, self.text_number = utterance.rev, utterance.text_number
+        self.partial, self._needed = job.partial, job.needed
+        self._whole = not (job.partial or utterance.grown)
+        self.queued_at = now
+        self.started_at = self.first_at = 0.0
 
-        :param text_number: number of the text, see `Utterance.text_number`
-        :param grown: whether the text was spoken in several revisions
-        :param base: forced beginning of the translation
-        :param needed: see `Job.needed`
-        """
-        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.QUEUE)
-        self.job_id = job_id
-        self.rev = rev
-        self.text_number = text_number
-        self.partial = partial
-        self._whole = not (partial or grown)
-        self.flags = ()
-        self._base = self._hypothesis = base
-        self._needed = needed
-        self._ids = ()
-        self._queued_at = now
-        self._started_at = self._first_at = 0.0
-
-    def requeue(self, job_id: str, *, base: str) -> None:
+    def requeue(self, job: Job) -> None:
         """Note the job with another forced beginning that replaces one of a final revision."""
         assert not self.partial, repr(self)
-        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.QUEUE)
-        self.job_id = job_id
-        self.flags = ()
-        self._base = self._hypothesis = base
-        self._ids = ()
-        if not base:  # a free translation may contradict what was shown
+        self._begin_job(job)
+        if not job.prefix:  # a free translation may contradict what was shown
             self.invalidate()
 
-    def update(self, rev: int, text_number: int, *, needed: int = 0) -> None:
+    def update(self, job: Job, utterance: Utterance) -> None:
         """Note the newer text that a waiting job was given."""
         assert self.state is CaptionState.QUEUED and self.partial, repr(self)
-        self.rev, self.text_number, self._needed = rev, text_number, needed
+        self.rev, self.text_number = utterance.rev, utterance.text_number
+        self._needed = job.needed
 
     def start(self, now: float) -> None:
         """Note that the engine was given the job."""
         self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.START)
         # A caption that is made again has waited for its first job only.
-        self._started_at = self._started_at or now
+        self.started_at = self.started_at or now
 
     def add_output(self, chunk: Chunk, now: float) -> Delta | None:
         """Add text from the engine; return the delta to show, or None if nothing changes."""
         assert self.state is _RUNNING, repr(self)
         add = chunk.text
-        if add and not self._first_at:
-            self._first_at = now
+        if add and not self.first_at:
+            self.first_at = now
         text = self.stable
-        if text is self._hypothesis and self._whole and add and not chunk.reset:
+        if text is self.text and self._whole and add and not chunk.reset:
             # The usual case of a text that came complete: everything received is shown already, so
             # append without comparing. `_stream` would give the same, but read the whole text.
-            if chunk.flags:
-                self.flags += chunk.flags
+            if chunk.flags or chunk.p < 1.0:
+                self._doubt(chunk)
             speaker = None if text else self.speaker
-            self.stable = self._hypothesis = text = text + add
+            self.stable = self.text = text = text + add
             return Delta(
                 id=self.id, rev=self.rev, lang=self.lang, add=add, n=len(text), speaker=speaker
             )
         # The job was begun again, by a guard or by another engine.
         if chunk.reset:
-            self._hypothesis, self._ids, self.flags = self._base, (), ()
-        self._hypothesis += add
-        self.flags += chunk.flags
+            self.text, self._ids, self.flags, self.p = self._base, (), (), 1.0
+        self.text += add
+        self._doubt(chunk)
         # A partial is shown in one step at its end: drafts that grow and shrink are unreadable.
         if self.partial:
             self._ids += chunk.ids  # a final translation is never forced on another job
@@ -219,9 +172,9 @@ class Caption:
         change.
         """
         assert self.state is CaptionState.RUNNING and self.partial, repr(self)
-        agreement = self._agreement = self._agreement or Agreement(self.lang, self._rules)
+        agreement = self._agreement = self._agreement or Agreement(self.lang, self.rules)
         # Text that the new source confirms stays, so that readers see no flicker.
-        reset = not self._source_kept and not self._hypothesis.startswith(self.stable)
+        reset = not self._source_kept and not self.text.startswith(self.stable)
         if reset:
             self.stable = self.draft = ""
         elif not self._source_kept:
@@ -230,8 +183,8 @@ class Caption:
         self._end_job(CaptionEvent.RELEASE)
         # A hypothesis counts once it is whole: half of one always seems to disagree.
         needed = self._needed and len(self._base) + self._needed
-        add = agreement.add(self._hypothesis, self._ids, needed)
-        return self._show(add, agreement.visible(self._hypothesis, needed), reset=reset)
+        add = agreement.add(self.text, self._ids, needed)
+        return self._show(add, agreement.visible(self.text, needed), reset=reset)
 
     def echo(self, text: str, rev: int) -> Delta | None:
         """Show the growing source itself to readers of the speaker's own language."""
@@ -265,10 +218,10 @@ class Caption:
         self._end_job(CaptionEvent.FINISH)
         self.stable, self.draft, self.by = text, "", by
         if by != "mt":  # a person wrote it while it was being translated
-            self.flags = ()
-        said = self._queued_at or now
-        started = self._started_at or now
-        first = self._first_at or now
+            self.flags, self.p = (), 1.0
+        said = self.queued_at or now
+        started = self.started_at or now
+        first = self.first_at or now
         return Timing(queue=_ms(started - said), first=_ms(first - said), total=_ms(now - said))
 
     def fail(self) -> None:
@@ -289,31 +242,28 @@ class Caption:
         """Replace the text of a caption that is not being made."""
         self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.EDIT)
         self.stable, self.draft, self.by = text, "", by
-        self.flags = ()
+        self.flags, self.p = (), 1.0
 
     def withdraw(self) -> None:
         """Note that the job was taken back or has failed; another may follow."""
         self._end_job(CaptionEvent.RELEASE)
 
-    @property
-    def times(self) -> tuple[float, float, float]:
-        """Times in seconds at which a job was queued, was given to the engine, and returned its
-        first text; 0 if that has not happened.
-        """
-        return self._queued_at, self._started_at, self._first_at
+    def _begin_job(self, job: Job) -> None:
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, CaptionEvent.QUEUE)
+        self.job_id = job.id
+        self._base = self.text = job.prefix
+        self.flags, self.p, self._ids = (), 1.0, ()
 
-    @property
-    def text(self) -> str:
-        """Translation of this revision so far, with its forced beginning."""
-        return self._hypothesis
+    def _doubt(self, chunk: Chunk) -> None:
+        self.flags += chunk.flags
+        self.p *= chunk.p
 
     def _end_job(self, event: CaptionEvent) -> None:
         self.state = next_state(CAPTION_TRANSITIONS, self.state, event)
         self.job_id = None
         if self.state.ended:  # the room keeps it for long, so free what only a job needs
-            self._base = self._hypothesis = ""
-            self._ids = ()
-            self._agreement = None
+            self._base = self.text = ""
+            self._ids, self._agreement = (), None
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
         """Commit ``add``, and show ``visible`` unless that only shortened the visible text."""
@@ -329,11 +279,10 @@ class Caption:
         return self._delta(add=add, draft=draft if changed else None, reset=reset)
 
     def _extend(self) -> Delta | None:
-        """Show more of the final translation of a text that has grown, still as draft.
-
-        The text becomes stable with the end, since a guard may stop the job before.
+        """Show more of the final translation of a text that has grown, still as draft. The text
+        becomes stable with the end, since a guard may stop the job before.
         """
-        text = self._hypothesis
+        text = self.text
         if self.contradicted:
             return None  # it is made again
         reset = not _agree(self.stable, text)
@@ -342,11 +291,10 @@ class Caption:
         return self._show("", text if len(text) > len(self.stable) else self.stable, reset=reset)
 
     def _stream(self, *, reset: bool) -> Delta | None:
-        """Show more of the translation of a text that came complete, as stable text.
-
-        :param reset: whether this is a second attempt, which replaces the text of the first
+        """Show more of the translation of a text that came complete, as stable text. A ``reset``
+        replaces the text of a first attempt.
         """
-        text = self._hypothesis
+        text = self.text
         reset = self.stable != "" and (reset or not _agree(self.stable, text))
         if not reset and len(text) <= len(self.stable):
             return None
@@ -411,6 +359,11 @@ class Utterance(msgspec.Struct, eq=False):
             if not caption.state.ended:
                 return False
         return True
+
+    def add_caption(self, lang: str, rules: StabilityRules) -> Caption:
+        """Return a new caption in a language, instead of one that there was."""
+        caption = self.captions[lang] = Caption(self.id, lang, rules, self.statement.speaker)
+        return caption
 
     @property
     def active(self) -> list[Caption]:

@@ -47,7 +47,7 @@ from contextlib import aclosing
 from typing import Any, Protocol, TypeGuard
 
 from gateway.core.base.model import Model
-from gateway.core.scheduling.engine_slots import Slots
+from gateway.core.scheduling.scheduler import Lanes
 from gateway.engines.base.service import Backend, Health, ModelService, ServiceWrapper
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded, redacted
@@ -94,6 +94,11 @@ class Engine(ModelService, Protocol):
         """Languages and, of a single model, the prompt format: a `Profile`."""
 
     @property
+    def repeats_source(self) -> bool:
+        """True if its outputs are copies of their sources, which guards would reject."""
+        return False
+
+    @property
     def substitute(self) -> str | None:
         """Name of the engine that translates now; None if it is the chosen engine."""
         return None
@@ -104,8 +109,8 @@ class Engine(ModelService, Protocol):
         return {self.name: self}
 
     @property
-    def slots(self) -> Slots | None:
-        """The slots of the engines inside; None if every job can go to each of them."""
+    def lanes(self) -> Lanes | None:
+        """Tells the engines inside for a pair; None if every job can go to each of them."""
         return None
 
     def serves(self, source: str, target: str) -> bool:
@@ -166,15 +171,19 @@ class SinkReader:
         self._changed.set()
 
     async def next(self) -> Chunk | None:
-        """Wait for the next chunk; return None at the end. Raises the fault of the job."""
-        while not self._chunks:
-            if self.ended:
-                if self._fault is not None:
-                    raise self._fault
-                return None
+        """Wait for the next chunk; return None at the end. Raises the fault of the job, once."""
+        while not self._chunks and not self.ended:
             self._changed.clear()
             await self._changed.wait()
-        return self._chunks.popleft()
+        if self._chunks:
+            return self._chunks.popleft()
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            try:
+                raise fault
+            finally:
+                del fault  # it refers to this frame
+        return None
 
 
 class PushEngine(Engine):
@@ -221,6 +230,10 @@ class ModelEngine(Backend, PushEngine):
         return True
 
 
+OpenSinks = dict[str, Any]
+"""The live wrappers of an engine by job id."""
+
+
 class SinkWrapper:
     """A `Sink` around the sink of a job that passes through an `EngineWrapper`.
 
@@ -234,7 +247,7 @@ class SinkWrapper:
 
     __slots__ = ("job", "live", "open_sinks", "sink")
 
-    def __init__(self, open_sinks: dict[str, Any], job: Job, sink: Sink) -> None:
+    def __init__(self, open_sinks: OpenSinks, job: Job, sink: Sink) -> None:
         self.open_sinks = open_sinks
         self.job = job
         self.sink = sink
@@ -352,11 +365,15 @@ class EngineWrapper(ServiceWrapper[Engine], PushEngine):
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._open_sinks: dict[str, Any] = {}
+        self._open_sinks: OpenSinks = {}
 
     @property
     def profile(self) -> Model:
         return self.engine.profile
+
+    @property
+    def repeats_source(self) -> bool:
+        return self.engine.repeats_source
 
     @property
     def changed(self) -> Callable[[], None]:

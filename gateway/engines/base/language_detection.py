@@ -3,9 +3,8 @@
 Owns: py3langid, the languages that it may answer, and the confidence that it needs. Must not know:
 sessions, engines.
 
-There are two questions. In which of the offered languages is a text? And is it surely in none of
-them? The model knows more languages than the engine, so that Russian is not taken for English, and
-a speaker is told what was detected.
+There are two questions: in which of the offered languages is a text, and is it surely in none of
+them? The model knows more languages than the engine, so that Russian is not taken for English.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ _LIKE_ANOTHER = frozenset(("yue",))
 one looks like them: the model takes 你好 for Cantonese."""
 _LABELS = {"nb": "no", "fil": "tl"}
 """Languages that the model labels otherwise than by their canonical tag."""
+_TAGS = {label: tag for tag, label in _LABELS.items()}
 Ranks = list[tuple[str, float]]
 """Labels of the model with their confidence, likeliest first."""
 
@@ -50,15 +50,14 @@ _WORD = re.compile(r"[^\W\d_]+")
 class Detector:
     """A detector of the likeliest language of a text.
 
-    :param tags: canonical tags of the languages that are offered; those that the model does not
-        know are never detected
+    :param tags: canonical tags of the languages that are offered, of which the model knows some
     """
 
     def __init__(self, tags: Iterable[str]) -> None:
         self._offered: dict[str, str] = {}  # by label
         for tag in tags:
             self._offered.setdefault(_label(tag), tag)
-        others = frozenset(map(_label, languages.named_tags())) - _LIKE_ANOTHER
+        others = frozenset(map(_label, languages.NAMED)) - _LIKE_ANOTHER
         self._labels = frozenset((*self._offered, *others, _OTHER))
 
     def load(self) -> None:
@@ -85,10 +84,7 @@ class Detector:
         return None
 
     def instead(self, text: str, lang: str, /) -> str | None:
-        """Return the language that a text is in, if it is surely not in ``lang``; else None.
-
-        :param lang: canonical tag
-        """
+        """Return the language that a text is in, if it is surely not in ``lang``; else None."""
         return self._other(text, {_label(lang): lang}, self._ranks(text))
 
     def rank(self, text: str) -> list[tuple[str, float]]:
@@ -97,17 +93,14 @@ class Detector:
         return [(self._offered[label], share) for label, share in ranks if label != _OTHER]
 
     def _other(self, text: str, allowed: Mapping[str, str], ranks: Ranks) -> str | None:
-        """Return the language of a text that is surely in none of ``allowed``; else None.
-
-        :param allowed: canonical tags by label
-        :param ranks: confidence of the model in each language of the text
-        """
+        """Return the language of a text that is surely in none of ``allowed``; else None."""
         text = text[:SAMPLE]
         script = letters.foreign_script(text, allowed.values())
         if script is not None:
             label, confidence = ranks[0] if ranks else (_OTHER, 0.0)
-            sure = confidence >= SURE and letters.written_in(_tag(label), script)
-            return _tag(label) if sure else letters.likely_language(script)
+            tag = _TAGS.get(label, label)
+            sure = confidence >= SURE and letters.written_in(tag, script)
+            return tag if sure else letters.likely_language(script)
         # Sounds ("ah ah ah") and names alone are in no language. Of a language that the model does
         # not know, it says nothing.
         words = set(_WORD.findall(text))
@@ -119,7 +112,7 @@ class Detector:
         least = SURELY if len(words) > 3 else SURELY_SHORT
         if best == _OTHER or confidence < least or sum(map(known.__getitem__, allowed)) > UNLIKELY:
             return None
-        return _tag(best)
+        return _TAGS.get(best, best)
 
     def _ranks(self, text: str) -> Ranks:
         """Return the languages that the model sees in a text, none without letters."""
@@ -136,11 +129,6 @@ def _label(tag: str) -> str:
     """Return the model's label of a canonical tag."""
     lang = tag.partition("-")[0]
     return _LABELS.get(lang, lang)
-
-
-def _tag(label: str) -> str:
-    """Return the canonical tag of a label of the model."""
-    return next((tag for tag, other in _LABELS.items() if other == label), label)
 
 
 def _among(ranks: Ranks, allowed: Container[str]) -> Ranks:

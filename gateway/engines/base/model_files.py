@@ -1,9 +1,8 @@
 """Conversion of model directories for CTranslate2 and vLLM, without torch.
 
-Hugging Face directories of Llama models are converted for CTranslate2. Int8 weights with scales,
-which vLLM cannot read, are converted into float16. Owns: the mapping of configuration and weight
-names, and the cache of converted models. Must not know: engines, profiles, jobs. Everything here
-blocks, so engines call it off the event loop.
+Llama models in Hugging Face's form are converted for CTranslate2; int8 weights with scales, which
+vLLM cannot read, into float16. Owns: the mapping of configuration and weight names, and the cache
+of converted models. Must not know: engines, profiles, jobs. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -50,18 +49,14 @@ _DTYPES: Mapping[str, Any] = {
 }
 
 
-def converted(model: Path, cache: Path, quantization: str = "int8") -> Path:
-    """Return a directory with ``model`` in CTranslate2's format, after converting it if needed.
-
-    :param cache: directory of converted models
-    :param quantization: as in CTranslate2
-
-    Raises `EngineFault` if the model cannot be converted.
+def converted(model: Path, cache: Path) -> Path:
+    """Return a directory in ``cache`` with ``model`` in CTranslate2's format, int8. Raises
+    `EngineFault` if it cannot be converted.
     """
     import ctranslate2
 
-    directory = cache / key(model, f"{ctranslate2.__version__} {quantization}")
-    return _make_cached(directory, lambda made: convert(model, made, quantization))
+    directory = cache / key(model, f"{ctranslate2.__version__} int8")
+    return _make_cached(directory, lambda made: convert(model, made))
 
 
 def widened(model: Path, cache: Path) -> Path:
@@ -108,10 +103,7 @@ def _make_cached(directory: Path, make: Callable[[Path], None]) -> Path:
 
 
 def key(model: Path, made: str) -> str:
-    """Return the name of a model's directory in the cache.
-
-    :param made: the kind of conversion, which the name depends on as well
-    """
+    """Return the name of a model's directory in the cache, for one kind of conversion."""
     digest = hashlib.sha256(f"{VERSION} {made}".encode())
     for path in sorted(model.iterdir()):
         # To read gigabytes of weights would cost what the cache saves.
@@ -124,10 +116,7 @@ def key(model: Path, made: str) -> str:
 
 
 def convert(model: Path, target: Path, quantization: str = "int8") -> None:
-    """Convert ``model`` for CTranslate2 into ``target``, an existing, empty directory.
-
-    Raises `EngineFault` if the model cannot be converted.
-    """
+    """Convert ``model`` for CTranslate2 into an empty directory. Raises `EngineFault`."""
     try:
         config = json.loads((model / "config.json").read_bytes())
         _check(config)
@@ -135,7 +124,9 @@ def convert(model: Path, target: Path, quantization: str = "int8") -> None:
         spec = _spec(config, reader(model))
         spec.register_vocabulary(tokens)
         spec.config.bos_token = tokens[config["bos_token_id"]]
-        spec.config.eos_token = tokens[_first_id(config["eos_token_id"])]
+        ends = config["eos_token_id"]
+        # Some models end a text with any of several tokens; CTranslate2 takes one.
+        spec.config.eos_token = tokens[ends[0] if isinstance(ends, list) else ends]
         spec.config.unk_token = ""
         spec.config.layer_norm_epsilon = config["rms_norm_eps"]
         spec.validate()
@@ -178,19 +169,16 @@ def reader(model: Path) -> TensorReader:
     """Return a function that reads one weight as float32, from any file and storage type."""
     tensors = _index(model)
 
-    def stored(name: str) -> tuple[str, Tensor]:
+    def read(name: str) -> Tensor:
         path, start, entry = tensors[name]
         begin, end = entry["data_offsets"]
         dtype = np.dtype(_DTYPES[entry["dtype"]])
-        data = np.fromfile(path, dtype, (end - begin) // dtype.itemsize, offset=start + begin)
-        return entry["dtype"], data.reshape(entry["shape"])
-
-    def read(name: str) -> Tensor:
-        kind, data = stored(name)
-        if kind == "BF16":
+        count = (end - begin) // dtype.itemsize
+        data = np.fromfile(path, dtype, count, offset=start + begin).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
             return (data.astype(np.uint32) << 16).view(np.float32)
         # The scales of an int8 weight, one float per row, are the tensor ``<name>_scale``.
-        if kind == "I8":
+        if entry["dtype"] == "I8":
             return data.astype(np.float32) * read(name + "_scale").reshape(-1, 1)
         return data.astype(np.float32)
 
@@ -285,10 +273,7 @@ def _spec(config: Mapping[str, Any], read: TensorReader) -> Any:
 
 
 def _tokens(model: Path, size: int) -> list[str]:
-    """Return the vocabulary in order of ids, filled up to ``size``, the rows of the embedding.
-
-    Raises `FileNotFoundError` without a tokenizer, `ValueError` if it has more ids than rows.
-    """
+    """Return the vocabulary in order of ids, filled up to ``size``, the rows of the embedding."""
     path = model / TOKENIZER
     if not path.is_file():
         raise FileNotFoundError(f"there is no {TOKENIZER}")
@@ -298,21 +283,11 @@ def _tokens(model: Path, size: int) -> list[str]:
     return [ids.get(id, f"<extra_id_{id}>") for id in range(size)]
 
 
-def _first_id(id: int | list[int]) -> int:
-    # Some models end a text with any of several tokens; CTranslate2 takes one.
-    return id[0] if isinstance(id, list) else id
-
-
 def _evict(cache: Path, used: Path) -> None:
-    """Remove the models that were not used for longest, and the leftovers of killed conversions.
-
-    :param used: the directory in use, which stays
-    """
-    made = sorted(
-        (path for path in cache.iterdir() if path.is_dir() and path not in (used, cache / FETCHED)),
-        key=lambda path: path.stat().st_mtime,
-        reverse=True,
-    )
+    """Remove the models that were not used for longest, and the leftovers of killed conversions."""
+    kept = (used, cache / FETCHED)
+    made = [path for path in cache.iterdir() if path.is_dir() and path not in kept]
+    made.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     hour_ago = time.time() - 3600  # another process may be converting right now
     for path in made:
         if path.name.startswith(".converting-") and path.stat().st_mtime < hour_ago:

@@ -64,7 +64,6 @@ class Backend:
         self._name = name
         self._capacity = capacity
         self._health = Health.STARTING
-        self._unfinished = 0
 
     @property
     def name(self) -> str:
@@ -77,10 +76,6 @@ class Backend:
     @property
     def health(self) -> Health:
         return self._health
-
-    @property
-    def unfinished(self) -> int:
-        return self._unfinished
 
     def stats(self) -> Mapping[str, float]:
         return {}

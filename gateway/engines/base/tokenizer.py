@@ -22,6 +22,8 @@ from gateway.job import Job
 
 FILE = "tokenizer.json"
 
+_TAG = re.compile(r"<.*>\Z", re.DOTALL)
+
 Tokenise = Callable[[str], list[str]]
 """A function that splits text into tokens of a vocabulary."""
 
@@ -37,10 +39,8 @@ depends on whether a token precedes it, and nothing depends on more."""
 
 
 class Vocabulary:
-    """A tokenizer that keeps control tokens and text apart.
-
-    :param tokenizer: an object that nothing else uses, because its settings are changed: no
-        truncation, no padding, special tokens in text are read as text
+    """A tokenizer that keeps control tokens and text apart. It changes the settings of the given
+    one: special tokens in text are read as text.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -55,7 +55,7 @@ class Vocabulary:
         controls = {
             id: token.content
             for id, token in tokenizer.get_added_tokens_decoder().items()
-            if token.content != unknown and (token.special or _looks_like_tag(token.content))
+            if token.content != unknown and (token.special or _TAG.match(token.content))
         }
         self.controls = frozenset(controls)
         """Ids that are never text, neither in a prompt nor in an output."""
@@ -72,10 +72,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, model: Path) -> Vocabulary:
-        """Read ``tokenizer.json`` of a model directory.
-
-        Raises `EngineFault` if the file is missing or malformed. Blocks.
-        """
+        """Read ``tokenizer.json`` of a model directory. Blocks. Raises `EngineFault`."""
         path = model / FILE
         if not path.is_file():
             raise EngineFault(
@@ -190,12 +187,11 @@ class Vocabulary:
 
 
 class Detokenizer:
-    """A streaming detokeniser that returns text as soon as later ids cannot change it.
+    """A streaming detokeniser that returns text as soon as later ids cannot change it, so whole
+    characters.
 
-    A character that is split over several byte-level tokens is withheld until it is complete.
-
-    :param prefix_ids: ids before the output. Vocabularies that mark words instead of spaces
-        (SentencePiece) need them for the space between a forced prefix and its continuation
+    :param prefix_ids: ids before the output. Vocabularies that mark words instead of spaces need
+        them for the space between a forced prefix and its continuation
     """
 
     def __init__(self, tokenizer: Tokenizer, prefix_ids: Sequence[int] = ()) -> None:
@@ -228,11 +224,8 @@ class Detokenizer:
 
 
 class SentencePieces:
-    """The vocabulary of an encoder-decoder model.
-
-    :param source: splits text of the source language, never into control tokens
-    :param target: the same for the target language
-    :param tokens: the target vocabulary by id
+    """The vocabulary of an encoder-decoder model: ``source`` and ``target`` split text, never into
+    control tokens, and ``tokens`` is the target vocabulary by id.
     """
 
     def __init__(self, source: Tokenise, target: Tokenise, tokens: Sequence[str]) -> None:
@@ -285,9 +278,8 @@ class SentencePieces:
 
 
 def sentencepiece(path: Path) -> Tokenise:
-    """Return a function that splits text with a SentencePiece model. Blocks.
-
-    The function reads ``</s>`` in text as text. Raises `EngineFault` if the file is no such model.
+    """Return a function that splits text, also ``</s>``, with a SentencePiece model. Blocks. Raises
+    `EngineFault` if the file is no such model.
     """
     from sentencepiece import SentencePieceProcessor
 
@@ -299,9 +291,8 @@ def sentencepiece(path: Path) -> Tokenise:
 
 
 class PieceDetokenizer:
-    """A streaming detokeniser of pieces, which are whole characters; ``▁`` stands for a space.
-
-    :param begun: whether text precedes the output, so that its leading space counts
+    """A streaming detokeniser of pieces, which are whole characters; ``▁`` stands for a space. The
+    leading space of the output counts if it has ``begun``: text precedes it.
     """
 
     def __init__(self, begun: bool = False) -> None:
@@ -323,9 +314,8 @@ class PieceDetokenizer:
 def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield ways to spell ``prefix``, best first: number of hint tokens, and the text after them.
 
-    The longest run of the hint is best, and correct for vocabularies that split text in the same
-    way everywhere. Vocabularies that mark words put a mark before any text that they get. For these
-    the hint has to end before a word, or none of it can be taken.
+    The longest run of the hint is best. But vocabularies that mark words put a mark before any text
+    that they get, so that the hint has to end before a word, or none of it can be taken.
 
     :param pieces: text that each token of the hint completes
     """
@@ -348,14 +338,8 @@ def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def output_limit(profile: Profile, source: int, prompt: int, prefix: int, context: int) -> int:
-    """Return the most tokens of an output, for these numbers of tokens.
-
-    :param source: tokens of the source text
-    :param prompt: tokens of the whole prompt
-    :param prefix: tokens of the forced prefix
-    :param context: tokens that prompt and output may take together
-
-    Raises `JobFault` if the prompt leaves no room for output.
+    """Return the most tokens of an output, for so many tokens of source, prompt and forced prefix,
+    where prompt and output may take ``context`` together. Raises `JobFault` without room.
     """
     if prompt >= context:
         raise JobFault(
@@ -371,7 +355,3 @@ def _missing_control(control: Control) -> EngineFault:
         f"The model's vocabulary has no control token {control.token}.",
         hint="Choose the profile that belongs to this model.",
     )
-
-
-def _looks_like_tag(content: str) -> bool:
-    return content.startswith("<") and content.endswith(">")

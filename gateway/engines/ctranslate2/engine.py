@@ -74,10 +74,8 @@ the supervisor replaces the engine."""
 class LoopMailbox:
     """A queue from the decode threads to the event loop.
 
-    Many notifications share one call in the event loop: while a call is scheduled, no other one is.
-    Like a `DecodeStream`, the mailbox must not hold a strong reference to the engine.
-
-    :param deliver: called in the event loop with the streams that have new output
+    While a call in the event loop is scheduled, no other one is: notifications share it. Like a
+    `DecodeStream`, the mailbox must not hold a strong reference to the engine.
     """
 
     def __init__(self, deliver: WeakMethod[Callable[[list[DecodeStream]], None]]) -> None:
@@ -113,19 +111,15 @@ class LoopMailbox:
 class DecodeStream:
     """The output of one job, on its way from a decode thread to the event loop.
 
-    It is a `gateway.engines.ctranslate2.decode_job.DecodeSink`. The decode thread calls `add` and
-    `end`, the event loop uses everything else. The job's length limit bounds the waiting tokens.
-
-    A stream must not hold a reference to the engine. A thread of CTranslate2 drops the last
-    reference to the stream, and a model that is freed in one of its own threads ends the process.
+    It is a `gateway.engines.ctranslate2.decode_job.DecodeSink`, so it must not hold a reference to
+    the engine. The decode thread calls `add` and `end`, the event loop uses everything else. The
+    job's length limit bounds the waiting tokens.
     """
 
     def __init__(self, job: Job, mailbox: LoopMailbox) -> None:
         self.job = job
         self.mailbox = mailbox
         self.steps: deque[Chunk] = deque()
-        self.rest = ""
-        self.flags: tuple[str, ...] = ()
         self.stopped = False
         self.ended = False
         self.fault: GatewayError | None = None
@@ -137,28 +131,30 @@ class DecodeStream:
         return self.stopped
 
     def end(
-        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+        self,
+        rest: str = "",
+        fault: GatewayError | None = None,
+        *,
+        unsure: bool = False,
+        p: float = 1.0,
     ) -> None:
         if not self.ended:
-            self.rest = rest
-            self.flags = (Guard.UNSURE,) if unsure else ()
+            self.steps.append(Chunk(rest, 0, flags=(Guard.UNSURE,) if unsure else (), p=p))
             self.fault = fault
             self.ended = True  # set last: the event loop then takes the others as final
             self.mailbox.notify(self)
 
-    def take_chunk(self, rest: str = "", flags: tuple[str, ...] = ()) -> Chunk | None:
-        """Return the waiting output, ``rest`` and ``flags`` as one chunk; None if it has neither
-        text nor flags yet.
-        """
+    def take_chunk(self) -> Chunk | None:
+        """Return the waiting output as one chunk; None if it has neither text nor a judgement."""
         chunk = self._withheld
         # A fixed number, because the decode thread may add steps during the loop.
         for _ in range(len(self.steps)):
             chunk = merged(chunk, self.steps.popleft())
-        if rest or flags:
-            chunk = merged(chunk, Chunk(rest, 0, flags=flags))
-        ready = bool(chunk.text or flags)
-        self._withheld = Chunk("", 0) if ready else chunk
-        return chunk if ready else None
+        if chunk.text or chunk.flags or chunk.p < 1:
+            self._withheld = Chunk("", 0)
+            return chunk
+        self._withheld = chunk
+        return None
 
 
 class CTranslate2Engine(ModelEngine):
@@ -255,9 +251,8 @@ class CTranslate2Engine(ModelEngine):
                 await asyncio.to_thread(self._free)
             self._batches.clear()  # batches of a closed event loop could not report their end
         except TimeoutError:
-            logger.warning(
-                "%s still decodes after %g s; not waiting for it", self.name, CLOSE_TIMEOUT
-            )
+            told = "%s still decodes after %g s; not waiting for it"
+            logger.warning(told, self.name, CLOSE_TIMEOUT)
 
     def _stop(self, stream: DecodeStream, fault: EngineFault) -> None:
         """End a job with ``fault``: at once for its sink, at the next token for the model."""
@@ -273,10 +268,8 @@ class CTranslate2Engine(ModelEngine):
             if sink is None:  # the job was stopped
                 continue
             # Read first: after it is set no step follows, so that `take_chunk` gets all of them.
-            ended = stream.ended
-            fault = stream.fault
-            last = (stream.rest, stream.flags) if ended else ()
-            if fault is None and (chunk := stream.take_chunk(*last)) is not None:
+            ended, fault = stream.ended, stream.fault
+            if fault is None and (chunk := stream.take_chunk()) is not None:
                 sink.chunk(chunk)
             if ended:
                 if fault is not None and not isinstance(fault, EngineFault):
@@ -291,7 +284,12 @@ class CTranslate2Engine(ModelEngine):
     def _assign(self) -> None:
         """Give the waiting jobs to the free threads, in equal shares."""
         while self._waiting and (free := self._thread_count - len(self._batches)):
-            self._start_batch(self._next_batch(min(self._batch, ceil(len(self._waiting) / free))))
+            batch = self._next_batch(min(self._batch, ceil(len(self._waiting) / free)))
+            decode = self._threads.submit(self._decode, batch, self._beam(batch))
+            self._batches[decode] = batch
+            decode.add_done_callback(
+                lambda ended: self._mailbox.call(lambda: self._batch_ended(ended))
+            )
 
     def _next_batch(self, most: int) -> list[DecodeStream]:
         """Remove a batch of at most ``most`` jobs from the waiting ones."""
@@ -304,7 +302,6 @@ class CTranslate2Engine(ModelEngine):
         return batch
 
     def _may_share_batch(self, job: Job, other: Job) -> bool:
-        """Tell whether two jobs may share a batch."""
         # Finals and partials do not, so that partials do not delay finals. Jobs with a limit on
         # repetition do not share a batch either. In the batch of a decoder, that limit would also
         # apply to the part of a prompt that is longer than the shortest one. All other jobs of one
@@ -315,11 +312,6 @@ class CTranslate2Engine(ModelEngine):
             and self._profile.sampling(job).repetition_penalty == 1
             and abs(prompt_size(job) - prompt_size(other)) <= SIZE_SPREAD
         )
-
-    def _start_batch(self, batch: list[DecodeStream]) -> None:
-        decode = self._threads.submit(self._decode, batch, self._beam(batch))
-        self._batches[decode] = batch
-        decode.add_done_callback(lambda _: self._mailbox.call(lambda: self._batch_ended(decode)))
 
     def _beam(self, batch: list[DecodeStream]) -> int:
         """Return the number of hypotheses for a batch; 1, greedy, if the engine has no time."""
@@ -345,12 +337,10 @@ class CTranslate2Engine(ModelEngine):
         except OSError as exc:
             # A write to a full disk names no file. Only the cache is written, so it is named.
             why = f"{exc.filename or self._cache}: {exc.strerror or exc}."
-            hint = (
-                "This user must be able to read the model and to write its converted copy to"
-                f" {self._cache}; choose another directory with --cache-dir."
-            )
-            if exc.errno == errno.ENOSPC:
-                hint = "Make room there, or choose another --cache-dir."
+            hint = "Make room there, or choose another --cache-dir."
+            if exc.errno != errno.ENOSPC:
+                need = "This user must be able to read the model and to write its converted copy to"
+                hint = f"{need} {self._cache}; choose another directory with --cache-dir."
             raise EngineFault(f"The model {path} could not be loaded: {why}", hint=hint) from exc
 
     def _decode(self, batch: list[DecodeStream], beam: int) -> None:

@@ -14,7 +14,6 @@ CTranslate2. Must not know: event loops, threads, streams, what becomes of a tok
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
@@ -23,15 +22,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from gateway.engines.base import model_files
-from gateway.engines.base.tokenizer import (
-    SentencePieces,
-    Vocabulary,
-    output_limit,
-    sentencepiece,
-)
+from gateway.engines.base.tokenizer import SentencePieces, Vocabulary, output_limit, sentencepiece
 from gateway.engines.ctranslate2.decode_job import DecodeJob, DecodeSink
-from gateway.engines.ctranslate2.verification import accepted, log_probs
-from gateway.engines.guards.words import count_words
+from gateway.engines.guards.measures import count_words
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
@@ -60,9 +53,8 @@ class TranslationModel(Protocol):
         """Translate the jobs of ``sinks`` as one batch, and return at the end of the longest.
 
         Each sink receives its own end at once, but that of a beam search, which a sink cannot stop
-        either. A job that this model cannot translate ends in a
-        fault and does not affect the others. The caller decides which jobs may share a batch: all
-        of them are sampled like the first one.
+        either. A job that this model cannot translate ends in a fault and does not affect the
+        others. The caller decides which jobs share a batch: all are sampled like the first one.
 
         :param beam: hypotheses of a beam search; 1: greedy decoding, or sampling
         """
@@ -78,9 +70,8 @@ def load(path: Path, cache: Path, options: Mapping[str, Any]) -> TranslationMode
     try:
         import ctranslate2
     except ImportError as exc:
-        raise EngineFault(
-            "The package ctranslate2 is not installed.", hint="pip install ctranslate2"
-        ) from exc
+        missing = "The package ctranslate2 is not installed."
+        raise EngineFault(missing, hint="pip install ctranslate2") from exc
 
     if (path / "model.bin").is_file():
         kind = _spec_name(path / "model.bin")
@@ -100,9 +91,8 @@ def load(path: Path, cache: Path, options: Mapping[str, Any]) -> TranslationMode
                 return EncoderDecoderModel(translator, _load_pieces(path), config)
     except (RuntimeError, ValueError) as exc:
         raise EngineFault(f"CTranslate2 could not load {path}: {exc}") from exc
-    raise EngineFault(
-        f"{path} contains a {kind}, which is no translation model.", hint=KNOWN_LAYOUTS
-    )
+    what = f"{path} contains a {kind}, which is no translation model."
+    raise EngineFault(what, hint=KNOWN_LAYOUTS)
 
 
 class DecoderModel:
@@ -118,7 +108,7 @@ class DecoderModel:
         ids = (self._vocabulary.control(token) for token in profile.stop)
         stop = {id for id in ids if id is not None}
         controls = self._vocabulary.controls
-        scored = any(entry.unsure is not None for entry in batch)
+        scored = any(entry.doubt is not None for entry in batch)
 
         def take(entry: DecodeJob, id: int, *, last: bool = False) -> bool:
             """Pass on one token; return whether this job of the batch is to stop."""
@@ -151,15 +141,13 @@ class DecoderModel:
             generate(return_scores=scored, callback=callback, **sampling)
             return
         results = generate(beam_size=beam, return_end_token=True)
-        outputs = [
-            made.sequences_ids[0][: each.left] for each, made in zip(batch, results, strict=True)
-        ]
-        self._pass_on(list(zip(batch, outputs, strict=True)), stop)
+        made = zip(batch, results, strict=True)
+        self._pass_on([(each, result.sequences_ids[0][: each.left]) for each, result in made], stop)
 
     def _pass_on(self, outputs: Sequence[tuple[DecodeJob, list[int]]], stop: Set[int]) -> None:
         """Pass on the outputs of a beam search, after a judgement of how sure the model is."""
         # CTranslate2 does not say how probable the tokens of a beam search are.
-        judged = [(entry, ids) for entry, ids in outputs if entry.unsure is not None]
+        judged = [(entry, ids) for entry, ids in outputs if entry.doubt is not None]
         inputs = [entry.tokens + list(map(self._vocabulary.token, ids)) for entry, ids in judged]
         for (entry, ids), score in zip(judged, self._generator.score_batch(inputs), strict=True):
             entry.add_log_prob(*score.log_probs[-len(ids) :])
@@ -199,7 +187,7 @@ class DecoderModel:
             count, following = accepted(rows, entry.draft, entry.sink.job.draft_bias)
             # The scores of some models have more columns than the vocabulary has tokens.
             ids = entry.draft[:count] + [following] * (following < self._width)
-            if entry.unsure is not None:
+            if entry.doubt is not None:
                 entry.add_log_prob(*log_probs(rows, ids))
             entry.tokens += map(token, ids)
             if not entry.accept(count):
@@ -209,10 +197,8 @@ class DecoderModel:
         job, vocabulary = sink.job, self._vocabulary
         prompt = profile.prompt(job)
         if not prompt.parts:
-            raise EngineFault(
-                f"The profile {profile.name} leaves the prompt to a server's chat template.",
-                hint="Choose the profile that belongs to this model.",
-            )
+            what = f"The profile {profile.name} leaves the prompt to a server's chat template."
+            raise EngineFault(what, hint="Choose the profile that belongs to this model.")
         prefix = vocabulary.forced(prompt.prefix, job.prefix_ids)
         ids = vocabulary.encode(prompt, prefix_ids=prefix)
         source = vocabulary.count(job.text)
@@ -221,10 +207,13 @@ class DecoderModel:
         tokens = [vocabulary.token(id) for id in ids]
         draft = vocabulary.draft(job, prefix) if profile.sampling(job).greedy else []
         # A partial is replaced by the next one, and a second attempt is sampled.
-        least = None if job.partial or job.attempt > 1 else profile.unsure
-        if least is not None and count_words(job.text) <= 1:
-            least = -math.inf  # a word alone has many good translations, each improbable
-        return DecodeJob(sink, tokens, limit, prefix, text, draft=draft, unsure=least)
+        doubt = None if job.partial or job.attempt > 1 else profile.unsure
+        direction = ""
+        if doubt is not None and count_words(job.text) > 1:
+            direction = "-".join(profile.resolve(job.source, job.target))
+        return DecodeJob(
+            sink, tokens, limit, prefix, text, draft=draft, doubt=doubt, direction=direction
+        )
 
 
 class EncoderDecoderModel:
@@ -342,3 +331,38 @@ def _tokens(path: Path) -> list[str]:
             return list(json.loads((path / f"{name}.json").read_bytes()))
     # Models of CTranslate2 before 3.17 have a text file.
     return (path / "shared_vocabulary.txt").read_text("utf-8").split("\n")
+
+
+def accepted(scores: Any, draft: Sequence[int], bias: float = 0.0) -> tuple[int, int]:
+    """Return how many tokens of ``draft`` are accepted, and the token that follows these.
+
+    A token is accepted if it is the most probable one, or less probable than that by at most
+    ``bias``. With a bias of 0, accepted and following tokens are those of greedy decoding. This is
+    speculative decoding with greedy choice (Leviathan et al. 2023, arXiv:2211.17192), with the last
+    translation as the draft and a bias towards it (arXiv:2509.21740).
+
+    :param scores: logits of shape (tokens of the draft + 1, vocabulary); row ``n`` is of the token
+        that follows ``n`` tokens of the draft
+    """
+    best = scores.argmax(axis=-1)
+    same = best[:-1] == np.asarray(draft, dtype=best.dtype)
+    if bias and not same.all():
+        rows = np.exp(_log_softmax(scores[:-1]))
+        same |= rows[np.arange(len(draft)), list(draft)] + bias >= rows.max(axis=-1)
+    count = len(draft) if same.all() else int(same.argmin())
+    return count, int(best[count])
+
+
+def log_probs(scores: Any, ids: Sequence[int]) -> list[float]:
+    """Return the log probability of each of ``ids``.
+
+    :param scores: logits as in `accepted`, with at least one row for each of ``ids``
+    """
+    rows = _log_softmax(scores[: len(ids)])
+    return [float(row[id]) for row, id in zip(rows, ids, strict=True)]
+
+
+def _log_softmax(scores: Any) -> Any:
+    rows = scores.astype(np.float64)
+    rows -= rows.max(axis=-1, keepdims=True)
+    return rows - np.log(np.exp(rows).sum(axis=-1, keepdims=True))

@@ -50,11 +50,10 @@ def fetch(
     report: Report = lambda came, size: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Fetch a file. The beginning from an earlier fetch lies in ``target`` with ``.part`` behind.
+    """Fetch a file, whose beginning may lie in ``target`` with ``.part`` behind. Raises
+    `EngineFault`, with a sentence for the operator.
 
     :param sha256: digest of the file. Empty: that of the header ``X-Linked-ETag``, if there is one
-
-    Raises `EngineFault`, with a sentence for the operator.
     """
     part = target.with_name(target.name + ".part")
     with _locked(part) as file, _client() as client:
@@ -103,7 +102,9 @@ def _continue(client: httpx2.Client, address: str, file: BinaryIO, report: Repor
             chain = [*answer.history, answer]
             if address.startswith("https:") and any(step.url.scheme != "https" for step in chain):
                 raise EngineFault(f"{address} leads to an address without TLS.")
-            digest = _linked_digest(chain)
+            # A hub sends it with the redirect to a large file.
+            linked = (step.headers.get("x-linked-etag", "") for step in chain)
+            digest = next((hit[1] for hit in map(DIGEST.fullmatch, linked) if hit), "")
             if answer.status_code == 416 and _total(answer.headers) == came:
                 return digest  # nothing is missing
             if answer.status_code == 416:
@@ -134,14 +135,6 @@ def _continue(client: httpx2.Client, address: str, file: BinaryIO, report: Repor
         raise EngineFault(f"{address} leads through too many redirects.") from exc
     finally:
         file.flush()
-
-
-def _linked_digest(chain: list[httpx2.Response]) -> str:
-    """Return the SHA-256 that a hub sends with the redirect to a large file; empty: none."""
-    for answer in chain:
-        if hit := DIGEST.fullmatch(answer.headers.get("x-linked-etag", "")):
-            return hit[1]
-    return ""
 
 
 def _total(headers: Mapping[str, str]) -> int | None:

@@ -6,11 +6,12 @@ Owns: when a model is fetched, and which ones are in memory. Must not know: wher
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from gateway.engines import profiles
 from gateway.engines.base.engine import Sink, refuse
 from gateway.engines.base.service import Health
 from gateway.engines.ctranslate2.engine import CTranslate2Engine
-from gateway.engines.fetched.known import OPUS, KnownModel
+from gateway.engines.fetched.known_models import OPUS, KnownModel
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
 from gateway.job import Job
@@ -42,29 +43,28 @@ RETRY_S = 60.0
 
 Pair = tuple[str, str]
 
+Say = Callable[[str], object]
+"""A function that is told lines about the progress of a fetch."""
+
 
 class FetchedEngine(CTranslate2Engine):
-    """A `CTranslate2Engine` with a known model.
-
-    :param cache: directory of converted and fetched models
-    :param fetch: makes the directory of the model, if it is not there. Blocks
-    :param options: more parameters of `CTranslate2Engine`
-    """
+    """A `CTranslate2Engine` with a known model. ``fetch`` makes its directory, and blocks."""
 
     def __init__(
-        self, model: KnownModel, cache: Path, fetch: Callable[[], object], **options: Any
+        self, model: KnownModel, cache: Path, fetch: Callable[[Say], object], **options: Any
     ) -> None:
         options["profile"] = options.get("profile") or profiles.match(model.name)
         super().__init__(model.directory(cache), cache_dir=cache, **options)
         self._fetch = fetch
 
-    def _load(self) -> TranslationModel:
+    async def start(self) -> None:
+        self._require_health(Health.STARTING)
         try:
-            self._fetch()
-        except OSError as exc:
-            why = f"{exc.filename}: {exc.strerror or exc}"
-            raise EngineFault(f"{self._path.name} could not be fetched: {why}.") from exc
-        return super()._load()
+            await _fetching(self, self._fetch)
+        except EngineFault:
+            self._set_health(Health.DEAD)
+            raise
+        await super().start()
 
 
 class OpusEngine(CTranslate2Engine):
@@ -73,18 +73,14 @@ class OpusEngine(CTranslate2Engine):
     The model of a pair is fetched when the pair is first asked for, and loaded for its first job.
     Fetches follow one another, because each takes the whole line and half a gigabyte of memory.
 
-    :param models: the models by language pair
-    :param cache: directory of converted and fetched models
-    :param fetch: makes the directory of a model, and calls the given function with lines about the
-        progress. Blocks. None: no model is fetched
-    :param options: more parameters of `CTranslate2Engine`
+    :param fetch: makes the directory of a model. Blocks. None: no model is fetched
     """
 
     def __init__(
         self,
         models: Mapping[Pair, KnownModel],
         cache: Path,
-        fetch: Callable[[KnownModel, Callable[[str], object]], object] | None,
+        fetch: Callable[[KnownModel, Say], object] | None,
         **options: Any,
     ) -> None:
         tags = tuple(dict.fromkeys(tag for pair in models for tag in pair))
@@ -92,9 +88,15 @@ class OpusEngine(CTranslate2Engine):
         super().__init__(cache / OPUS, profile, cache_dir=cache, **options)
         self._models = models
         self._fetch = fetch
-        self._here = {pair for pair, model in models.items() if model.directory(cache).is_dir()}
+        self._here: set[Pair] = set()
         self._asked: dict[Pair, float] = {}  # pairs that are being fetched, or when again
-        self._fetching = threading.Lock()
+        self._turn = asyncio.Lock()
+        self._fetches: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        models = self._models.items()
+        self._here = {pair for pair, model in models if model.directory(self._cache).is_dir()}
+        await super().start()
 
     def serves(self, source: str, target: str) -> bool:
         known = super().serves(source, target)
@@ -106,9 +108,9 @@ class OpusEngine(CTranslate2Engine):
         if known or self._fetch is None or self.health is not Health.READY:
             return
         self._asked[pair] = float("inf")
-        # A daemon: a fetch that is cut off by the end of the process continues there next time.
-        work = (pair, asyncio.get_running_loop())
-        threading.Thread(target=self._get, args=work, name="fetch", daemon=True).start()
+        task = asyncio.create_task(self._get(pair), name=f"fetch {pair}")
+        self._fetches.add(task)
+        task.add_done_callback(self._fetches.discard)
 
     def submit(self, job: Job, sink: Sink) -> None:
         if self.health is not Health.READY or self.serves(job.source, job.target):
@@ -119,52 +121,67 @@ class OpusEngine(CTranslate2Engine):
         hint = "It is fetched by itself; try again in a minute."
         refuse(sink, JobFault(what, ErrorCode.ENGINE_UNAVAILABLE, hint))
 
-    def _fetched(self, pair: Pair, fault: str | None) -> None:
-        if fault is None:
+    async def aclose(self) -> None:
+        fetches = [*self._fetches]
+        for task in fetches:
+            task.cancel()
+        await asyncio.gather(*fetches, return_exceptions=True)
+        await super().aclose()
+
+    async def _get(self, pair: Pair) -> None:
+        """Fetch the model of a pair."""
+        assert self._fetch is not None
+        model = self._models[pair]
+        try:
+            async with self._turn:
+                logger.info("%s is asked for", model.name)
+                await _fetching(self, partial(self._fetch, model))
+        except EngineFault as fault:
+            logger.warning("%s is not available: %s", model.name, fault)
+            self._asked[pair] = time.monotonic() + RETRY_S
+        else:
             self._here.add(pair)
             del self._asked[pair]
             self.changed()
-        else:
-            logger.warning("%s is not available: %s", self._models[pair].name, fault)
-            self._asked[pair] = time.monotonic() + RETRY_S
 
     # The methods below run in threads.
 
-    def _get(self, pair: Pair, loop: asyncio.AbstractEventLoop) -> None:
-        """Fetch the model of a pair."""
+    def _load(self) -> TranslationModel:
+        folders = {pair: model.directory(self._cache) for pair, model in self._models.items()}
+        return LoadedModels(lambda pair: self._load_from(folders[pair]))
 
-        def say(line: str) -> None:
-            if self.health is Health.CLOSED:
-                raise EngineGone(f"{self.name} was closed.")
-            logger.info("%s", line)
 
-        assert self._fetch is not None
-        fault: str | None = None
+async def _fetching(engine: CTranslate2Engine, fetch: Callable[[Say], object]) -> None:
+    """Fetch in a thread that ends with the process: the next fetch continues there. Raises
+    `EngineFault`.
+    """
+
+    def say(line: str) -> None:
+        if engine.health is Health.CLOSED:
+            raise EngineGone(f"{engine.name} was closed.")
+        logger.info("%s", line)
+
+    def work() -> None:
         try:
-            with self._fetching:
-                say(f"{self._models[pair].name} is asked for")
-                self._fetch(self._models[pair], say)
-        except (EngineFault, OSError) as exc:
-            fault = str(exc)
+            fetch(say)
+        except EngineFault as fault:
+            done.set_exception(fault)
+        except OSError as exc:
+            done.set_exception(EngineFault(f"{exc}."))
         except Exception as exc:
             logger.error("a fetch failed", exc_info=exc)
-            fault = type(exc).__name__
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(self._fetched, pair, fault)
+            done.set_exception(EngineFault(type(exc).__name__))
+        else:
+            done.set_result(None)
 
-    def _load(self) -> TranslationModel:
-        return LoadedModels(self._load_pair)
-
-    def _load_pair(self, pair: Pair) -> TranslationModel:
-        return self._load_from(self._models[pair].directory(self._cache))
+    done: Future[None] = Future()
+    done.set_running_or_notify_cancel()
+    threading.Thread(target=work, name="fetch", daemon=True).start()
+    await asyncio.wrap_future(done)
 
 
 class LoadedModels:
-    """A `TranslationModel` of one model for each pair, of which the last used are in memory.
-
-    :param load: loads the model of a pair. Blocks
-    :param clock: returns the time in seconds; tests replace it
-    """
+    """A `TranslationModel` of one model for each pair, of which the last used are in memory."""
 
     def __init__(
         self,

@@ -11,10 +11,11 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from gateway.engines.fetched.download import fetch
-from gateway.engines.fetched.known import KnownModel
+from gateway.engines.fetched.known_models import KnownModel
 from gateway.errors import EngineFault
 
 LARGEST = 2**31
@@ -24,7 +25,6 @@ LARGEST = 2**31
 def install(model: KnownModel, cache: Path, report: Callable[[str, int, int | None], None]) -> Path:
     """Return the directory of a model, after fetching and converting it if it is not there.
 
-    :param cache: directory of converted models
     :param report: called with the name of a file, the bytes that have come, and all its bytes
 
     Raises `EngineFault`, with a sentence for the operator.
@@ -32,15 +32,11 @@ def install(model: KnownModel, cache: Path, report: Callable[[str, int, int | No
     directory = model.directory(cache)
     if directory.is_dir():
         return directory
-    parts = directory.with_name(f".{model.name}")  # stays if the fetch is interrupted
+    parts = model.parts(cache)
     for name, address in model.files.items():
         if not (parts / name).is_file():
-            fetch(
-                address,
-                parts / name,
-                sha256=model.sha256,
-                report=lambda came, size, name=name: report(name, came, size),  # type: ignore[misc]
-            )
+            told = partial(report, name)
+            fetch(address, parts / name, sha256=model.sha256, report=told)
     made = _converted(model, parts) if model.profile == "opus-mt" else parts
     (made / "about.json").write_text(
         json.dumps({"files": dict(model.files), "licence": model.licence}, indent=1)

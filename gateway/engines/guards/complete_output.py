@@ -16,30 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
-from gateway.engines.guards.patterns import (
-    ASSISTANTS,
-    BRACKET,
-    CURRENCIES,
-    CURRENCY_LANGUAGES,
-    MODELS,
-    NEAR,
-    NOTES,
-    QUOTATION,
-    REFUSALS,
-    REFUSING,
-)
-from gateway.engines.guards.words import ADDRESS, TOKEN, has_words, is_dense, weight
+from gateway.engines.guards import phrases
+from gateway.engines.guards.measures import ADDRESS, TOKEN, has_words, is_dense, weight
 from gateway.errors import Rejected
 from gateway.job import Job
+from gateway.text import letters
 from gateway.text.languages import script
-from gateway.text.letters import (
-    BEYOND_LATIN,
-    LETTERS,
-    count_letters,
-    foreign_letters,
-    is_other_cjk,
-    weigh,
-)
 from gateway.text.numbers import Number, may_have_numbers, numbers, reads
 
 Instead = Callable[[str, str], str | None]
@@ -104,6 +86,7 @@ CLOCK = re.compile(r"(?<![\d:])(\d{1,2}) ?(?::|[hH]|[时時点]) ?([0-5]\d)(?![\
 AMOUNT_SIGN = re.compile(r"[$€£¥](?=\s?\d)|(?<=\d)\s?[$€£¥]")
 """The sign of a currency, beside a number."""
 SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
+"""A separator of thousands or decimals."""
 
 
 def judge(job: Job, text: str, instead: Instead | None = None) -> tuple[Guard, ...]:
@@ -129,22 +112,18 @@ def judge(job: Job, text: str, instead: Instead | None = None) -> tuple[Guard, .
         raise rejection(Guard.LANGUAGE, "is not in the target language")
     if is_refusal(job.text, text, job.source):
         raise rejection(Guard.REFUSAL, "answers instead of translating")
-    if NOTES.search(text) and not BRACKET.search(job.text):
+    if phrases.NOTES.search(text) and not phrases.BRACKET.search(job.text):
         raise rejection(Guard.NOTE, "comments on the translation")
     return () if job.partial else find_flags(job.text, text, job.source, job.target)
 
 
 def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
-    """Tell whether the output repeats the source, in a language in which that is no translation.
-
-    :param spoken: language of the source
-    :param wanted: language of the output
-    """
+    """Tell whether the output repeats the source, in a language in which that is no translation."""
     # Between near languages much of a sentence may rightly stay as it is.
     if are_near(spoken, wanted):
         return False
     output = set(map(str.casefold, TOKEN.findall(text)[:COPY_SPAN]))
-    tokens = TOKEN.findall(QUOTATION.sub(" ", without_addresses(source)))[:COPY_SPAN]
+    tokens = TOKEN.findall(phrases.QUOTATION.sub(" ", without_addresses(source)))[:COPY_SPAN]
     if output.isdisjoint(map(str.casefold, tokens)):
         return False
     plain = [  # neither names nor numbers, nor words that are spelt out
@@ -179,18 +158,19 @@ def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
     """
     # Most targets are in the Latin script, and their outputs have no other characters.
     code = script(target)
-    wanted = LETTERS.get(code)
-    if wanted is None or (code == "Latn" and not BEYOND_LATIN.search(text)):
+    wanted = letters.LETTERS.get(code)
+    if wanted is None or (code == "Latn" and not letters.BEYOND_LATIN.search(text)):
         return False
     tokens = TOKEN.findall(without_addresses(text))
-    counts = count_letters("".join(tokens))
-    if is_other_cjk(code, counts):
+    counts = letters.count_letters("".join(tokens))
+    if letters.is_other_cjk(code, counts):
         return True
     # Words of the source count here: a name is written in the target's letters or in Latin ones.
-    if foreign_letters(text, counts, (*wanted, "LATIN")) is not None:
+    if letters.foreign_letters(text, counts, (*wanted, "LATIN")) is not None:
         return True
     given = {token for token in TOKEN.findall(source) if not is_dense(token)}
-    sizes = weigh(count_letters("".join(token for token in tokens if token not in given)))
+    own = "".join(token for token in tokens if token not in given)
+    sizes = letters.weigh(letters.count_letters(own))
     total = sum(sizes.values())
     return total >= least and sum(sizes.get(name, 0) for name in wanted) < SCRIPT_SHARE * total
 
@@ -210,26 +190,20 @@ def is_other_language(source: str, text: str, target: str, instead: Instead) -> 
 def are_near(one: str, other: str) -> bool:
     """Tell whether two languages are the same or of one family of `NEAR`."""
     a, b = one.split("-")[0], other.split("-")[0]
-    return a == b or any(a in family and b in family for family in NEAR)
+    return a == b or any(a in family and b in family for family in phrases.NEAR)
 
 
 def is_refusal(source: str, text: str, spoken: str) -> bool:
-    """Tell whether the model speaks for itself in words that cannot come from the source.
-
-    :param spoken: language of the source
-    """
-    if ASSISTANTS.search(text) and not MODELS.search(source):
+    """Tell whether the model speaks for itself in words that cannot come from the source."""
+    if phrases.ASSISTANTS.search(text) and not phrases.MODELS.search(source):
         return True
-    own = REFUSING.get(spoken.split("-")[0])
-    return own is not None and bool(REFUSALS.search(text)) and not own.search(source)
+    own = phrases.REFUSING.get(spoken.split("-")[0])
+    return own is not None and bool(phrases.REFUSALS.search(text)) and not own.search(source)
 
 
 def find_flags(source: str, text: str, spoken: str, target: str) -> tuple[Guard, ...]:
     """Return flags for parts of the source that are not in the output: numbers, times of day,
     currencies of sums, addresses.
-
-    :param spoken: language of the source
-    :param target: language of the output
     """
     flags = []
     plain = unicodedata.normalize("NFKC", without_addresses(source))
@@ -250,12 +224,10 @@ def find_flags(source: str, text: str, spoken: str, target: str) -> tuple[Guard,
 
 
 def lacks_number(found: Sequence[Number], text: str, target: str) -> bool:
-    """Tell whether the output lacks a number of three digits and more, one in words, or a sum.
-
-    :param found: numbers of the source
-    :param target: language of the output
+    """Tell whether the output lacks a number of the source with three digits and more, one in
+    words, or a sum.
     """
-    digits = ascii_digits(text)
+    digits = SEPARATOR.sub("", unicodedata.normalize("NFKC", text))
     made = {number.value for number in numbers(text, target)}
     for number in found:
         if number.value in made:
@@ -286,13 +258,12 @@ def lacks_currency(source: str, text: str, target: str) -> bool:
     """Tell whether the source has a sum with the sign of a currency that the output lacks.
 
     :param source: in the normal form NFKC
-    :param target: language of the output
     """
     signs = {sign.strip() for sign in AMOUNT_SIGN.findall(source)}
-    if not signs or target.partition("-")[0] not in CURRENCY_LANGUAGES:
+    if not signs or target.partition("-")[0] not in phrases.CURRENCY_LANGUAGES:
         return False
     text = unicodedata.normalize("NFKC", text)
-    return any(not CURRENCIES[sign].search(text) for sign in signs)
+    return any(not phrases.CURRENCIES[sign].search(text) for sign in signs)
 
 
 def clock_times(text: str) -> set[tuple[int, int]]:
@@ -308,11 +279,6 @@ def may_have_address(text: str) -> bool:
 
 def without_addresses(text: str) -> str:
     return ADDRESS.sub(" ", text) if may_have_address(text) else text
-
-
-def ascii_digits(text: str) -> str:
-    """Return ``text`` with ASCII digits, without separators of thousands and decimals."""
-    return SEPARATOR.sub("", unicodedata.normalize("NFKC", text))
 
 
 def rejection(guard: Guard, predicate: str) -> Rejected:

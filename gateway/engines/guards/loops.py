@@ -6,7 +6,7 @@ Owns: the count of repetitions, and how many make a loop. Must not know: what be
 
 from __future__ import annotations
 
-from gateway.engines.guards.words import TOKEN, is_dense
+from gateway.engines.guards.measures import TOKEN, is_dense
 
 NGRAM = 8
 """Longest phrase, in words or dense characters, of which every repetition is counted. A longer one

@@ -10,8 +10,8 @@ import re
 from bisect import bisect_left
 from functools import lru_cache
 
-from gateway.engines.guards.patterns import AROUND, OPENERS, TRANSLATION
-from gateway.engines.guards.words import TOKEN, WORD, is_dense
+from gateway.engines.guards.measures import TOKEN, WORD, is_dense
+from gateway.engines.guards.phrases import AROUND, OPENERS, TRANSLATION
 from gateway.job import Job
 from gateway.text.languages import endonym, name
 

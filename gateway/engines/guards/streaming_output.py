@@ -3,7 +3,7 @@
 Owns: the rules for an output that streams, and their limits, without those of loops
 (`gateway.engines.guards.loops`). The rules for a complete output are in
 `gateway.engines.guards.complete_output`, the words for all of them in
-`gateway.engines.guards.patterns`. Must not know: engines, retries, metrics, asyncio. A false alarm
+`gateway.engines.guards.phrases`. Must not know: engines, retries, metrics, asyncio. A false alarm
 costs a good caption, so every rule accepts what it is not sure of. ``docs/design/guards.md`` has
 the measured rates.
 
@@ -28,9 +28,7 @@ from gateway.engines.guards.loops import (
     max_repeats,
     stutters,
 )
-from gateway.engines.guards.output_head import preamble_length, restart_length
-from gateway.engines.guards.patterns import QUOTED, QUOTES, RUDE
-from gateway.engines.guards.words import (
+from gateway.engines.guards.measures import (
     TOKEN,
     WORD_CACHES,
     count_words,
@@ -38,6 +36,8 @@ from gateway.engines.guards.words import (
     is_dense,
     weight,
 )
+from gateway.engines.guards.output_head import preamble_length, restart_length
+from gateway.engines.guards.phrases import QUOTED, QUOTES, RUDE
 from gateway.job import Job
 
 # Limits. Lengths are in `weight`: characters, where one of a dense script counts for more.
@@ -108,9 +108,8 @@ class OutputGuard:
             self._word_limit = WORDS_MOST * count_words(job.text) + WORDS_SLACK
 
     def accept(self, text: str) -> str:
-        """Check a piece of the output, and return the text that may be shown now.
-
-        Raises `Rejected` if the output is no translation.
+        """Check a piece of the output, and return the text that may be shown now. Raises `Rejected`
+        if the output is no translation.
         """
         if self._fast_path:
             cached = self._word_cache.spaced.get(text)
@@ -161,9 +160,8 @@ class OutputGuard:
         return self._withhold(text) if self._repeats else text
 
     def complete(self) -> str:
-        """Judge the complete output, and return the text that was withheld.
-
-        Raises `Rejected` if the output is no translation.
+        """Judge the complete output, and return the text that was withheld. Raises `Rejected` if
+        the output is no translation.
         """
         rest = ""
         if not self._begun:
@@ -177,7 +175,6 @@ class OutputGuard:
         return self._withhold(rest)
 
     def _accept_any(self, text: str) -> str:
-        """Do the work of `accept` for any piece."""
         if self.done:
             return ""
         if not self._begun:
@@ -255,7 +252,9 @@ class OutputGuard:
     def _check_body(self, text: str) -> str:
         """Return text of the translation, cut, checked, and without white space at its end."""
         if self._closing_quotes:
-            text = self._strip_closing_quote(text)
+            text, found = re.subn(f"[{self._closing_quotes}]", "", text, count=1)
+            if found:
+                self._closing_quotes = ""
         if self._at_line_start or "\n" in text:
             text = self._cut_lines(text)
         text = self._cut_invention(self._held_space + text)
@@ -278,14 +277,6 @@ class OutputGuard:
         self._weight += more
         if self._weight > self._weight_limit:
             raise rejection(Guard.LENGTH, "is far longer than the source")
-
-    def _strip_closing_quote(self, text: str) -> str:
-        """Return ``text`` without the quote that closes a stripped opening quote."""
-        for at, char in enumerate(text):
-            if char in self._closing_quotes:
-                self._closing_quotes = ""
-                return text[:at] + text[at + 1 :]
-        return text
 
     def _cut_lines(self, text: str) -> str:
         """Return ``text`` up to the end of the last line that the source accounts for."""

@@ -21,6 +21,11 @@ EVENT_LIMIT = 1 << 20
 STOP_LIMIT = 4
 """Most stop strings that OpenAI's API accepts; some servers refuse a fifth."""
 
+PREFIX_LOST = (
+    "The model changed the text that it had to continue, and this server cannot force it."
+    " If the server is vLLM behind a router, set openai_extras."
+)
+
 
 def request_body(
     job: Job, profile: Profile, *, chat: bool, vllm: bool
@@ -149,9 +154,8 @@ class EventStreamDecoder:
         self.ended_in_cr = False  # an LF after this CR belongs to the same line end
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the data of the events that ``chunk`` completes.
-
-        Raises `ValueError` if an event is larger than `EVENT_LIMIT`.
+        """Yield the data of the events that ``chunk`` completes. Raises `ValueError` if an event is
+        larger than `EVENT_LIMIT`.
         """
         if self.ended_in_cr and chunk:
             self.ended_in_cr = False
@@ -187,15 +191,14 @@ class ForcedPrefixFilter:
         self.withheld = ""
 
     def strip(self, text: str) -> str:
-        """Return the part of ``text`` that follows the prefix.
-
-        Raises `JobFault` if the output departs from the prefix.
+        """Return the part of ``text`` that follows the prefix. Raises `JobFault` if the output
+        departs from the prefix.
         """
         if not self.prefix:
             return text
         self.withheld = (self.withheld + text).lstrip()
         if self.withheld[: len(self.prefix)] != self.prefix[: len(self.withheld)]:
-            self._fail()
+            raise JobFault(PREFIX_LOST)
         if len(self.withheld) < len(self.prefix):
             return ""
         rest, self.prefix = self.withheld[len(self.prefix) :], ""
@@ -204,10 +207,4 @@ class ForcedPrefixFilter:
     def finish(self) -> None:
         """Check the end of the output. Raises `JobFault` if the output ended in the prefix."""
         if self.prefix:
-            self._fail()
-
-    def _fail(self) -> None:
-        raise JobFault(
-            "The model changed the text that it had to continue, and this server cannot force it."
-            " If the server is vLLM behind a router, set openai_extras."
-        )
+            raise JobFault(PREFIX_LOST)

@@ -57,21 +57,20 @@ long for a translation."""
 KNOWN_REASONS = ("abort", "error", "function_call", "tool_calls")
 """Finish reasons that may be quoted in a message. Any other might contain private text."""
 
+HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+
 NAMES_LIMIT = 200
 """Characters of a list of model names in a message."""
 
 
 class BrokenResponse(EngineGone):
-    """The end of a response that broke off before the end of the text. The job is sent again once,
-    because behind a router the server that was lost is one of many.
+    """The end of a response that broke off. The job is sent again once: behind a router the server
+    that was lost is one of many.
     """
 
 
 class CompletionReply:
-    """The response to one job, as far as it has arrived.
-
-    :param repeated: the forced prefix that the output repeats, see `request_body`
-    """
+    """The response to one job, as far as it has arrived."""
 
     def __init__(self, repeated: str) -> None:
         self.stream = EventStreamDecoder()
@@ -108,13 +107,11 @@ class OpenAIEngine(PullEngine):
 
     :param url: see `ModelServer`, also for ``api_key``
     :param model: the server's name of the model; None if it has only one
-    :param profile: how to prompt the model; None chooses one by the name of the model
+    :param profile: None: found by the name of the model
     :param api: ``chat`` has the server apply its chat template, ``completions`` sends the prompt as
         text, ``auto`` is ``chat`` for chat profiles
-    :param capacity: value of `Engine.capacity`
-    :param vllm_extras: whether to send the fields that only vLLM has; None sends them if the server
-        reports that it is vLLM
-    :param read_timeout: seconds, see `READ_TIMEOUT`
+    :param vllm_extras: whether to send the fields that only vLLM has. None: if the server reports
+        that it is vLLM
 
     Raises `EngineFault` if the url or the key is malformed.
     """
@@ -139,10 +136,6 @@ class OpenAIEngine(PullEngine):
             # Two more, for `start` and for the end of sessions, so that no job waits for one.
             connections=OPEN_FACTOR * capacity + 2,
             read_timeout=read_timeout,
-            headers={
-                "Accept": "text/event-stream, application/json",
-                "Accept-Encoding": "identity",
-            },
         )
         super().__init__("openai", profile or match(model or ""), capacity)
         self._set_model(model)
@@ -169,14 +162,10 @@ class OpenAIEngine(PullEngine):
                 " set openai_api to completions, or choose another profile."
             )
         await super().start()
-        logger.info(
-            "%s at %s, profile %s, %s, vLLM's fields %s",
-            self.name,
-            self._server.address,
-            self._profile.name,
-            self._path,
-            "on" if self._vllm_fields else "off",
-        )
+        where, profile = self._server.address, self._profile.name
+        fields = "on" if self._vllm_fields else "off"
+        told = "%s at %s, profile %s, %s, vLLM's fields %s"
+        logger.info(told, self.name, where, profile, self._path, fields)
 
     def submit(self, job: Job, sink: Sink) -> None:
         # A job that was aborted counts until its connection is closed.
@@ -200,8 +189,7 @@ class OpenAIEngine(PullEngine):
                     yield chunk
             return
         except BrokenResponse as fault:
-            why = fault.summary
-            logger.info("job %s is sent again: %s", job.id, why, extra=log_ids(job))
+            logger.info("job %s is sent again: %s", job.id, fault.summary, extra=log_ids(job))
         async with aclosing(self._attempt(job)) as chunks:
             async for chunk in chunks:
                 yield msgspec.structs.replace(chunk, reset=True) if shown else chunk
@@ -213,28 +201,25 @@ class OpenAIEngine(PullEngine):
         """Stream one response to ``job``. Raises `EngineFault` as `generate`."""
         body, repeated = request_body(job, self._profile, chat=self._chat, vllm=self._vllm_fields)
         reply = CompletionReply(repeated)
+        content = msgspec.json.encode({"model": self._model, **body})
+        session = {SESSION_HEADER: session_id(job.room, job.target)} if job.room else {}
+        stream = self._client.stream("POST", self._path, content=content, headers=HEADERS | session)
         with self._connection_faults(reply):
             async with (
-                self._client.stream(
-                    "POST",
-                    self._path,
-                    content=msgspec.json.encode({"model": self._model, **body}),
-                    headers={"Content-Type": "application/json"}
-                    | ({SESSION_HEADER: session_id(job.room, job.target)} if job.room else {}),
-                ) as response,
+                stream as response,
                 asyncio.timeout(None) as drain,
                 aclosing(response.aiter_bytes()) as reads,
             ):
                 self._check_response(response)
                 async for data in reads:
-                    fault = self._read_events(data, reply)
+                    try:
+                        self._read_events(data, reply)
+                    except EngineFault:
+                        if reply.pieces:
+                            yield reply.take_chunk()
+                        raise
                     if reply.pieces:
                         yield reply.take_chunk()
-                    if fault is not None:
-                        try:
-                            raise fault
-                        finally:
-                            del fault  # it refers to this frame
                     if reply.finished and drain.when() is None:
                         drain.reschedule(asyncio.get_running_loop().time() + DRAIN_TIMEOUT)
         if not reply.finished:
@@ -268,24 +253,18 @@ class OpenAIEngine(PullEngine):
                 " Check that the url belongs to an OpenAI-compatible API."
             )
 
-    def _read_events(self, data: bytes, reply: CompletionReply) -> EngineFault | None:
-        """Add the events that ``data`` completes to ``reply``, and return the fault of one."""
+    def _read_events(self, data: bytes, reply: CompletionReply) -> None:
+        """Add the events that ``data`` completes to ``reply``. Raises `EngineFault`."""
         try:
             for event in reply.stream.decode(data):
                 if not reply.finished and event != b"[DONE]":
                     self._read_event(event, reply)
-        except EngineFault as fault:
-            return fault
         except ValueError as error:  # also msgspec.DecodeError and UnicodeDecodeError
-            unreadable = EngineFault("The model server sent an event that could not be read.")
-            unreadable.__cause__ = error
-            return unreadable
-        return None
+            raise EngineFault("The model server sent an event that could not be read.") from error
 
     def _read_event(self, data: bytes, reply: CompletionReply) -> None:
-        """Add one event to ``reply``.
-
-        Raises `EngineFault` if the server reports an error, or ended the text before the model did.
+        """Add one event to ``reply``. Raises `EngineFault` if the server reports an error, or ended
+        the text before the model did.
         """
         event = msgspec.json.decode(data, type=CompletionEvent)
         if event.error is not None:
@@ -303,17 +282,14 @@ class OpenAIEngine(PullEngine):
                     why = reason if reason in KNOWN_REASONS else "another reason"
                     # A vLLM that is being stopped ends its responses with ``abort``.
                     kind = BrokenResponse if reason in ("abort", "error") else EngineGone
-                    raise kind(
-                        f"The model server ended the text with {why}, which was not asked for."
-                    )
+                    ended = f"ended the text with {why}, which was not asked for"
+                    raise kind(f"The model server {ended}.")
 
     # The start
 
     async def _discover(self) -> None:
-        """Request the server's list of models, and choose model and profile.
-
-        Raises `EngineFault` if the server has no suitable model, `EngineGone` if it does not
-        answer.
+        """Request the server's list of models, and choose model and profile. Raises `EngineFault`
+        if it has no suitable model, `EngineGone` if it does not answer.
         """
         response = await self._server.list_models()
         status = response.status_code

@@ -40,7 +40,6 @@ class ModelServer:
     :param capacity: connections to keep open
     :param connections: most connections at once
     :param read_timeout: seconds between two pieces of a response
-    :param headers: headers of every request
 
     Raises `EngineFault` if the url or the key is malformed.
     """
@@ -54,7 +53,6 @@ class ModelServer:
         capacity: int,
         connections: int,
         read_timeout: float,
-        headers: dict[str, str] | None = None,
     ) -> None:
         base, key = api_url(url), clean_key(api_key)
         self.address = f"{base.scheme}://{base.netloc.decode()}{base.path}"
@@ -63,7 +61,7 @@ class ModelServer:
         self._key_setting = key_setting
         self.client = http.client(
             base_url=base,
-            headers={**(headers or {}), **({"Authorization": f"Bearer {key}"} if key else {})},
+            headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(read_timeout, connect=CONNECT_TIMEOUT, pool=CONNECT_TIMEOUT),
             limits=httpx2.Limits(
                 max_connections=connections,
@@ -73,9 +71,8 @@ class ModelServer:
         )
 
     async def list_models(self) -> httpx2.Response:
-        """Return the answer to a request for the list of models, with any status.
-
-        Raises `EngineGone` if there is no answer, `EngineFault` if the key is not accepted.
+        """Return the answer to a request for the list of models, with any status. Raises
+        `EngineGone` if there is no answer, `EngineFault` if the key is not accepted.
         """
         try:
             response = await self.client.get("models")
@@ -92,10 +89,8 @@ class ModelServer:
         """Return the fault for the HTTP status of a refusal."""
         if status in (401, 403):
             wrong = "does not accept the API key" if self._has_key else "wants an API key"
-            return EngineFault(
-                f"The model server at {self.address} {wrong} ({status}): set {self._key_setting}.",
-                status=status,
-            )
+            what = f"The model server at {self.address} {wrong} ({status})"
+            return EngineFault(f"{what}: set {self._key_setting}.", status=status)
         hint = "The log of the model server may say why."
         if status in (429, 503):
             return Overloaded(f"The model server is full ({status}).", status)
@@ -122,9 +117,8 @@ def api_url(url: str) -> httpx2.URL:
 
 
 def clean_key(api_key: str | None) -> str:
-    """Return ``api_key`` without surrounding white space, such as the line end of a file.
-
-    Raises `EngineFault`, which does not quote the key, if it has characters that no key has.
+    """Return ``api_key`` without surrounding white space, such as the line end of a file. Raises
+    `EngineFault`, which does not quote the key, if it has characters that no key has.
     """
     key = (api_key or "").strip()
     # The HTTP library would refuse such a key too, but with a message that quotes it.

@@ -16,16 +16,5 @@ from gateway.engines.profiles.profile import (
     TemplateBlock,
 )
 
-__all__ = [
-    "MIN_CONTINUATION",
-    "TemplateBlock",
-    "Control",
-    "Output",
-    "Profile",
-    "Prompt",
-    "Sampling",
-    "UnknownProfile",
-    "load",
-    "match",
-    "names",
-]
+__all__ = ["MIN_CONTINUATION", "Control", "Output", "Profile", "Prompt", "Sampling"]
+__all__ += ["TemplateBlock", "UnknownProfile", "load", "match", "names"]

@@ -36,7 +36,6 @@ class UnknownProfile(LookupError):
 @lru_cache(maxsize=64)
 def load(name: str) -> Profile:
     """Return the installed profile ``name``, or the one in a file whose name ends in ``.toml``.
-
     Raises `UnknownProfile` if there is none, and `ValueError` if it is malformed.
     """
     try:

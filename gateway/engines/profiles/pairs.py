@@ -7,6 +7,7 @@ engine, jobs, which engine is ready now.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode
@@ -16,7 +17,6 @@ from gateway.text import languages
 class PairTable:
     """Languages of several models, as `gateway.core.base.model.Model` describes them.
 
-    :param direct: tells whether a model translates from one tag into another by itself
     :param pivot: language through which the other pairs are translated; None: they are impossible
     """
 
@@ -26,8 +26,8 @@ class PairTable:
         self.name = ", ".join(dict.fromkeys(model.name for model in models))
         self.pivot = pivot
         self.glossary = all(model.glossary for model in models)
-        self._ask = direct
-        self._direct: dict[tuple[str, str], bool] = {}
+        # At most the pairs of the known tags: callers match the tags of clients first.
+        self._is_direct = cache(direct)
         sources = tuple(dict.fromkeys(tag for model in models for tag in model.sources))
         targets = tuple(dict.fromkeys(tag for model in models for tag in model.targets))
         # Engines may be given less than their models have, and may lack a language then.
@@ -54,18 +54,10 @@ class PairTable:
         )
 
     def resolve(self, source: str, target: str) -> tuple[str, str]:
-        """Return the table's own tags for two canonical tags.
-
-        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``) with what is possible.
+        """Return the table's own tags for two canonical tags. Raises `ClientFault`
+        (``lang_unsupported``, ``pair_unsupported``) with what is possible.
         """
         return find_pair(source, target, self, self.supports, "gateway")
-
-    def _is_direct(self, source: str, target: str) -> bool:
-        # At most the pairs of the known tags: callers match the tags of clients first.
-        known = self._direct.get((source, target))
-        if known is None:
-            known = self._direct[source, target] = self._ask(source, target)
-        return known
 
 
 def find_pair(
@@ -78,12 +70,10 @@ def find_pair(
     """
     spoken, wanted = find_language(source, model.sources), find_language(target, model.targets)
     if not able(spoken, wanted):
-        raise ClientFault(
-            ErrorCode.PAIR_UNSUPPORTED,
-            f"This {noun} does not translate from `{spoken}` into `{wanted}`.",
-            hint=f"From `{spoken}` it translates into "
-            f"{', '.join(tag for tag in model.targets if able(spoken, tag))}.",
-        )
+        what = f"This {noun} does not translate from `{spoken}` into `{wanted}`."
+        possible = ", ".join(tag for tag in model.targets if able(spoken, tag))
+        hint = f"From `{spoken}` it translates into {possible}."
+        raise ClientFault(ErrorCode.PAIR_UNSUPPORTED, what, hint)
     return spoken, wanted
 
 
@@ -91,9 +81,6 @@ def find_language(tag: str, among: tuple[str, ...]) -> str:
     """Return the language of ``among`` for ``tag``. Raises `ClientFault` if there is none."""
     known = languages.match(tag, among)
     if known is None:
-        raise ClientFault(
-            ErrorCode.LANG_UNSUPPORTED,
-            f"This model does not have the language `{tag}`.",
-            hint=f"It has {', '.join(among)}.",
-        )
+        what = f"This model does not have the language `{tag}`."
+        raise ClientFault(ErrorCode.LANG_UNSUPPORTED, what, f"It has {', '.join(among)}.")
     return known

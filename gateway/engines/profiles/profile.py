@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from gateway.engines.profiles.doubt import Doubt
 from gateway.engines.profiles.pairs import find_language, find_pair
 from gateway.errors import ClientFault
 from gateway.job import Job
@@ -31,21 +32,17 @@ _LOOKALIKES = (
     r"<\|[^<>|\s]{1,64}\|?>",  # <|im_start|>, and Gemma's <|turn>
     r"<[^<>|\s]{1,64}\|>",  # Gemma's <turn|>
     r"<｜[^<>｜\s]{1,64}｜>",  # Hunyuan, DeepSeek
-    r"</?s>",
-    r"<(?:bos|eos|pad|unk|mask)>",
-    r"<(?:start|end)_of_turn>",
-    r"</?think>",
-    r"\[/?INST\]",
-    r"<</?SYS>>",
+    r"<(?:/?s|/?think|bos|eos|pad|unk|mask|(?:start|end)_of_turn)>",
+    r"\[/?INST\]|<</?SYS>>",
 )
 
 # Names that may stand in braces in a template, and flags on which a block of it may depend.
 _FIELDS = frozenset(
-    ("text", "topic", "glossary", "context", "style")
-    + ("source", "source_zh", "source_code", "source_tag")
-    + ("target", "target_zh", "target_code", "target_tag")
+    "text topic glossary context style source source_zh source_code source_tag target target_zh"
+    " target_code target_tag".split()
 )
-_FLAGS = frozenset(("topic", "glossary", "context", "style", "partial", "chinese"))
+_JOB_FLAGS = ("topic", "glossary", "context", "style", "partial")
+_FLAGS = frozenset((*_JOB_FLAGS, "chinese"))
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -170,7 +167,7 @@ class Profile(
     ``max_input``   tokens that prompt and output may take together
     ``beam``        hypotheses of a decoder's search (`Job.search`); 1: greedy decoding
     ``unwritten``   marks that the model must not write, unless the source has them
-    ``unsure``      log probability of an output's least probable token that makes it unsure
+    ``unsure``      how sure the model is of its outputs, see `Doubt`
     """
 
     name: str
@@ -204,7 +201,7 @@ class Profile(
     max_input: int = 512
     beam: int = 1
     unwritten: tuple[str, ...] = ()
-    unsure: float | None = None
+    unsure: Doubt | None = None
 
     def __post_init__(self) -> None:
         for key in ("beta", "codes", "names", "zh_names"):
@@ -235,7 +232,7 @@ class Profile(
         return tuple(dict.fromkeys(target for _, target in self.pairs))
 
     def supports(self, source: str, target: str) -> bool:
-        """Tell whether the model translates from ``source`` into ``target``, see `resolve`."""
+        """Tell whether the model translates from ``source`` into ``target``."""
         try:
             self.resolve(source, target)
         except ClientFault:
@@ -257,15 +254,12 @@ class Profile(
         return False
 
     def resolve(self, source: str, target: str) -> tuple[str, str]:
-        """Return the model's languages for two canonical tags: ``de`` for ``de-AT``.
-
-        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``). Its hint lists what the
-        model has.
+        """Return the model's languages for two canonical tags: ``de`` for ``de-AT``. Raises
+        `ClientFault` (``lang_unsupported``, ``pair_unsupported``) with what is possible.
         """
         return find_pair(source, target, self, self._translates, "model")
 
     def _translates(self, source: str, target: str) -> bool:
-        """Tell whether the model has a pair of its own languages."""
         if isinstance(self.pairs, str):
             return source != target and (self.pairs == "any" or "en" in (source, target))
         return (source, target) in self.pairs
@@ -274,14 +268,8 @@ class Profile(
 
     def prompt(self, job: Job) -> Prompt:
         """Render ``job``. Raises `ClientFault` for a language the model does not have."""
-        flags = {
-            "topic": bool(job.topic),
-            "glossary": bool(job.glossary),
-            "context": bool(job.context),
-            "style": bool(job.style),
-            "partial": job.partial,
-            "chinese": "zh" in (job.source[:2], job.target[:2]),
-        }
+        flags = {name: bool(getattr(job, name)) for name in _JOB_FLAGS}
+        flags["chinese"] = "zh" in (job.source[:2], job.target[:2])
         known = self._language_values(job.source, job.target)
         safe = known | self._user_values(job, self.escape_controls)
         safe_prefix = self.escape_controls(job.prefix)
@@ -417,10 +405,7 @@ class Profile(
         return self.attempts[min(job.attempt, len(self.attempts)) - 1]
 
     def max_tokens(self, source_tokens: int, prefix_tokens: int = 0) -> int:
-        """Return the most tokens to generate for a source of ``source_tokens``.
-
-        :param prefix_tokens: tokens of the forced prefix
-        """
+        """Return the most tokens to generate, for the tokens of a source and of a forced prefix."""
         rule = self.output
         most = min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
         # A forced prefix counts as output, but a few tokens may always follow to end the sentence.

@@ -5,13 +5,11 @@ Owns: the `Recogniser` protocol. Must not know: any particular recogniser, who s
 Contract (``tests/engines/recognition/test_contract.py`` runs it against every recogniser):
 
 1. ``recognise`` returns the words of one job in the order in which they were spoken. Their times
-   lie within the audio, and none begins before the one before it. Digital silence gives no words,
-   and is no fault.
+   lie within the audio, and none begins before the one before it. Silence gives no words.
 2. The language of the result is one of `RecognitionJob.langs`, if the recogniser can be held to
    several. It is empty if the recogniser does not know it.
 3. ``recognise`` raises `EngineFault` if it cannot do the job: `JobFault` if only this job is at
-   fault, `Overloaded` if the recogniser is full, `EngineGone` if it is not ready or is closed
-   meanwhile.
+   fault, `Overloaded` if the recogniser is full, `EngineGone` if it is not ready or is closed.
 4. To cancel the task that awaits ``recognise`` stops the work: a job that waits is not begun, and a
    model stops after its present step. ``unfinished`` falls accordingly.
 5. No method blocks the event loop.
@@ -20,11 +18,14 @@ Contract (``tests/engines/recognition/test_contract.py`` runs it against every r
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from gateway.engines.base.service import Backend, Health, ModelService
 from gateway.errors import EngineFault, EngineGone
-from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
+from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
 
 T = TypeVar("T")
 
@@ -50,12 +51,8 @@ class BaseRecogniser(Backend):
 
     def __init__(self, name: str, languages: tuple[str, ...], capacity: int) -> None:
         super().__init__(name, capacity)
-        self._languages = languages
+        self.languages = languages
         self._running: set[asyncio.Future[Any]] = set()
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        return self._languages
 
     @property
     def unfinished(self) -> int:
@@ -93,6 +90,16 @@ class BaseRecogniser(Backend):
         self._health = health
         for work in self._running:
             work.cancel()
+
+
+def placed(words: Iterable[Word], seconds: float) -> tuple[Word, ...]:
+    """Return words with times that lie within so many seconds and only grow."""
+    found, least = [], 0.0
+    for word in words:
+        start = min(max(word.start, least), seconds)
+        least = min(max(word.end, start), seconds)
+        found.append(replace(word, start=start, end=least))
+    return tuple(found)
 
 
 def duration(job: RecognitionJob) -> float:

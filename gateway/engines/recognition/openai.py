@@ -1,12 +1,10 @@
 """The recogniser for servers with OpenAI's API of transcriptions: one request for each job.
 
 Owns: the fields of requests to ``/v1/audio/transcriptions``, what each answer means, and words with
-times out of whatever a server gives. Must not know: connections (`gateway.engines.openai.server`),
-clients, rooms.
+times out of whatever a server gives. Must not know: connections (`gateway.engines.openai.server`).
 
-vLLM, Speaches, LocalAI and OpenAI itself have this API. OpenAI's `verbose_json` has words with
-times for Whisper models; vLLM gives segments; newer models give the text alone. Where words have no
-times, the time of their segment is shared out by letters.
+OpenAI's `verbose_json` has words with times for Whisper models; vLLM gives segments; newer models
+give the text alone. Where words have no times, that of their segment is shared out by letters.
 """
 
 from __future__ import annotations
@@ -19,13 +17,14 @@ from typing import Any
 
 import httpx2
 import msgspec
+from msgspec.structs import replace
 
 from gateway.engines.base.service import Health
 from gateway.engines.openai.server import REFUSAL_STATUSES, ModelServer
-from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser, duration
+from gateway.engines.recognition.base import SAMPLE_BYTES, BaseRecogniser, duration, placed
 from gateway.errors import ClientFault, EngineFault, EngineGone, Overloaded
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
-from gateway.text import languages, units
+from gateway.text import languages, word_units
 
 CAPACITY = 8
 """Default number of jobs at once. A GPU recognises them in one batch."""
@@ -49,8 +48,6 @@ class OpenAIRecogniser(BaseRecogniser):
     """A `Recogniser` behind a server.
 
     :param url: see `ModelServer`, also for ``api_key``
-    :param model: the server's name of the model
-    :param capacity: value of `Recogniser.capacity`
     :param languages: canonical tags of its languages; empty: the server does not say
     :param sleep: waits the given seconds; tests replace it
 
@@ -164,10 +161,7 @@ class Transcription(msgspec.Struct, frozen=True):
 
 
 def fields(job: RecognitionJob, model: str, *, verbose: bool) -> dict[str, str | list[str]]:
-    """Return the fields of a request beside the audio.
-
-    :param verbose: whether to ask for words with times
-    """
+    """Return the fields of a request beside the audio. ``verbose`` asks for words with times."""
     hotwords = ", ".join(job.hotwords)[:HOTWORDS]
     asked: dict[str, str | list[str]] = {
         "model": model,
@@ -198,24 +192,19 @@ def recognised(answer: Transcription, job: RecognitionJob) -> Recognised:
     lang = job.langs[0] if len(job.langs) == 1 else _tag(answer.language or "", job.langs)
     seconds = duration(job)
     segments = answer.segments or [TranscribedSegment(answer.text, 0.0, seconds)]
-    timed = [(word.word, word.start, word.end) for word in answer.words or ()]
-    if not timed:
-        timed = [word for segment in segments for word in _shared_out(segment, lang)]
-    elif not lang or units.spaced(lang):
-        timed = [(f" {text.lstrip()}", start, end) for text, start, end in timed]
-        timed = _spelt(timed, answer.text)
-    words, least = [], 0.0
-    for text, start, end in timed:
-        start = min(max(start, least), seconds)
-        least = min(max(end, start), seconds)
-        words.append(Word(text, start, least))
+    no_speech = min(segment.no_speech_prob or 0.0 for segment in segments)
+    words = [Word(word.word, word.start, word.end) for word in answer.words or ()]
+    if not words:
+        words = [word for segment in segments for word in _shared_out(segment, lang)]
+    elif not lang or word_units.spaced(lang):
+        words = _spelt(words, answer.text)
     return Recognised(
-        words=tuple(words),
+        words=placed(words, seconds),
         lang=lang,
         lang_probability=1.0 if len(job.langs) == 1 else DETECTED,
-        no_speech=_clamp(min((segment.no_speech_prob or 0.0 for segment in segments), default=0.0)),
-        log_probability=min((segment.avg_logprob or 0.0 for segment in segments), default=0.0),
-        compression=max((segment.compression_ratio or 1.0 for segment in segments), default=1.0),
+        no_speech=min(max(no_speech, 0.0), 1.0),
+        log_probability=min(segment.avg_logprob or 0.0 for segment in segments),
+        compression=max(segment.compression_ratio or 1.0 for segment in segments),
     )
 
 
@@ -228,26 +217,22 @@ def _tag(name: str, allowed: Sequence[str]) -> str:
     return (languages.match(tag, allowed) or tag) if tag else ""
 
 
-def _spelt(words: list[tuple[str, float, float]], text: str) -> list[tuple[str, float, float]]:
+def _spelt(words: list[Word], text: str) -> list[Word]:
     """Return words as the text spells them: a server leaves punctuation out of words."""
     spelt = text.split()
     if len(spelt) != len(words):
-        return words
-    return [(f" {word}", start, end) for word, (_, start, end) in zip(spelt, words, strict=True)]
+        spelt = [word.text.lstrip() for word in words]
+    return [replace(word, text=f" {text}") for word, text in zip(words, spelt, strict=True)]
 
 
-def _shared_out(segment: TranscribedSegment, lang: str) -> Iterator[tuple[str, float, float]]:
+def _shared_out(segment: TranscribedSegment, lang: str) -> Iterator[Word]:
     """Yield the words of a segment, each with a share of its time."""
-    spaced = not lang or units.spaced(lang)
-    pieces = [piece for piece in units.split(segment.text, spaced) if piece.strip()]
+    spaced = not lang or word_units.spaced(lang)
+    pieces = [piece for piece in word_units.split(segment.text, spaced) if piece.strip()]
     letters = sum(len(piece) for piece in pieces)
     place = 0
     for piece in pieces:
         start = segment.start + (segment.end - segment.start) * place / letters
         place += len(piece)
         text = f" {piece.lstrip()}" if spaced else piece
-        yield text, start, segment.start + (segment.end - segment.start) * place / letters
-
-
-def _clamp(probability: float) -> float:
-    return min(max(probability, 0.0), 1.0)
+        yield Word(text, start, segment.start + (segment.end - segment.start) * place / letters)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gateway.core.recognition.timing import FRAME, FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME, FRAME_BYTES
 from gateway.engines.recognition.base import NEEDS_PACKAGE
 from gateway.errors import EngineFault
 
@@ -28,20 +28,14 @@ _FULL_SCALE = 32_768.0
 class VoiceDetector:
     """The voice in one stream of audio."""
 
-    __slots__ = ("_c", "_context", "_h", "_rest")
-
     def __init__(self) -> None:
         self._h = self._c = np.zeros(_STATE, np.float32)
         self._context = np.zeros(_CONTEXT, np.float32)
         self._rest = b""
 
     def probabilities(self, pcm: bytes) -> list[float]:
-        """Return the probability of voice in each frame that ``pcm`` completes.
-
-        A frame begins where the last one ended, and bytes that fill no frame wait for the next
-        call. A frame takes about 0.1 ms.
-
-        :param pcm: signed 16 bit, little endian, mono, 16 kHz
+        """Return the probability of voice in each frame that ``pcm``, of 16 kHz, completes. Bytes
+        that fill no frame wait for the next call. A frame takes about 0.1 ms.
         """
         pcm = self._rest + pcm
         whole = len(pcm) // FRAME_BYTES * FRAME_BYTES
@@ -59,10 +53,7 @@ class VoiceDetector:
 
 
 def load() -> None:
-    """Load the model, which takes a moment, before the first stream needs it.
-
-    Raises `EngineFault` if the package is not installed.
-    """
+    """Load the model before the first stream needs it. Raises `EngineFault` without the package."""
     if _package() is None:
         raise EngineFault(NEEDS_PACKAGE)
     _session()

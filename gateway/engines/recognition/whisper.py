@@ -4,11 +4,8 @@ Owns: features, encoder, decoder and word times of one short window of speech, t
 model, the threads, and the end of jobs that nobody waits for any more. Must not know: speakers.
 
 faster-whisper loads the model and brings tokenizer and features. Its own `transcribe` is made for
-files: it pads every window to 30 s, which is most of the work for a window of a few seconds, and it
-decodes again the rest that a window has left over.
-
-The threads are few and run at a lower priority than the rest of the process where the system can do
-that (Linux), so that the recognition of one speaker does not delay the translation of another.
+files: it pads every window to 30 s, and decodes again the rest that a window has left over. The
+threads run at a lower priority than translation where the system can do that (Linux).
 """
 
 from __future__ import annotations
@@ -26,7 +23,13 @@ import numpy as np
 
 from gateway.engines.base.engine import log_ids
 from gateway.engines.base.service import Health
-from gateway.engines.recognition.base import LONGEST, NEEDS_PACKAGE, BaseRecogniser, duration
+from gateway.engines.recognition.base import (
+    LONGEST,
+    NEEDS_PACKAGE,
+    BaseRecogniser,
+    duration,
+    placed,
+)
 from gateway.errors import ClientFault, EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.io.tasks import yield_to_others
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
@@ -56,12 +59,7 @@ _HALF = 223
 
 
 class WhisperRecogniser(BaseRecogniser):
-    """A `Recogniser` with a Whisper model.
-
-    :param model: name for people
-    :param load: loads the model; called in a thread
-    :param workers: jobs at once, each in a thread
-    """
+    """A `Recogniser` with a Whisper model, which ``load`` loads in one of ``workers`` threads."""
 
     def __init__(self, model: str, load: Callable[[], WhisperModel], *, workers: int = 1) -> None:
         super().__init__(f"whisper:{model}", (), workers)
@@ -93,7 +91,7 @@ class WhisperRecogniser(BaseRecogniser):
             self._model = await loop.run_in_executor(self._threads, self._make)
         except ImportError as exc:
             raise EngineFault(NEEDS_PACKAGE) from exc
-        self._languages = self._model.languages
+        self.languages = self._model.languages
 
     def _work(self, job: RecognitionJob, wanted: threading.Event) -> Recognised:
         """Recognise a job in a thread. A job that was cancelled while it waited is not begun."""
@@ -111,10 +109,7 @@ class WhisperRecogniser(BaseRecogniser):
 
 
 def _load_fault(model: str, exc: Exception, *, download: bool) -> EngineFault:
-    """Return the fault of a model that was not found or could not be read.
-
-    :param download: whether it was to be downloaded
-    """
+    """Return the fault of a model that was not found, or not fetched, or could not be read."""
     # CTranslate2 raises RuntimeError for files that it cannot read. All else is about finding them.
     what = ""
     if isinstance(exc, RuntimeError):
@@ -134,10 +129,9 @@ class WhisperModel:
 
     :param model: directory of a model in CTranslate2's form, or its name or id on a hub
     :param device: ``cpu``, ``cuda`` or ``auto``
-    :param compute_type: number format of CTranslate2. None: ``int8`` on a CPU, where that of most
-        files takes twice the time for the same text, and ``float16`` on a GPU
+    :param compute_type: as in CTranslate2. None: ``int8`` on a CPU, where that of most files takes
+        twice the time for the same text, and ``float16`` on a GPU
     :param workers: recognitions at once
-    :param download: whether a named model that is not on this machine may be downloaded
 
     Raises `EngineFault`, with a sentence for the operator, if it cannot be loaded.
     """
@@ -176,11 +170,8 @@ class WhisperModel:
                 self._codes.setdefault(languages.normalise(code), code)
             except ClientFault:  # a code that is no language tag
                 continue
-
-    @property
-    def languages(self) -> tuple[str, ...]:
+        self.languages = tuple(self._codes)
         """Canonical tags of the languages of the model."""
-        return tuple(self._codes)
 
     def recognise(self, job: RecognitionJob, wanted: Callable[[], bool]) -> Recognised:
         """Return the words of ``job``. Blocks; raises exceptions of the libraries.
@@ -234,10 +225,7 @@ class WhisperModel:
         )
 
     def _language(self, encoded: Any, allowed: tuple[str, ...]) -> tuple[str, float]:
-        """Return the language that is spoken, and its probability among the allowed ones.
-
-        Raises `JobFault` if the model has none of them.
-        """
+        """Return the language that is spoken, and its probability among the allowed ones."""
         able = [tag for lang in allowed if (tag := languages.match(lang, self.languages))]
         if allowed and not able:
             raise JobFault(f"The model does not recognise {', '.join(allowed)}.")
@@ -263,21 +251,16 @@ class WhisperModel:
     def _words(
         self, tokenizer: Any, tokens: list[int], encoded: Any, count: int, seconds: float
     ) -> tuple[Word, ...]:
-        """Return the words of the output with their times, by attention to the audio.
-
-        :param count: feature frames of the audio
-        :param seconds: length of the audio
-        """
+        """Return the words of the output, with times by attention to ``count`` feature frames."""
         from faster_whisper.transcribe import merge_punctuations
 
         if not tokens:
             return ()
         aligned = self._whisper.find_alignment(tokenizer, [tokens], encoded, count)[0]
         merge_punctuations(aligned, "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、")
-        words, least = [], 0.0
-        for word in aligned:
-            if word["word"]:
-                start = min(max(float(word["start"]), least), seconds)
-                least = min(max(float(word["end"]), start), seconds)
-                words.append(Word(word["word"], start, least, float(word["probability"])))
-        return tuple(words)
+        words = (
+            Word(word["word"], float(word["start"]), float(word["end"]), float(word["probability"]))
+            for word in aligned
+            if word["word"]
+        )
+        return placed(words, seconds)

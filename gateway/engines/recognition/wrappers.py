@@ -30,24 +30,18 @@ class SupervisedRecogniser(Supervision[Recogniser]):
         return self.engine.languages
 
     async def recognise(self, job: RecognitionJob) -> Recognised:
-        refusal = self.refusal()
-        if refusal is not None:
-            try:
-                raise refusal
-            finally:
-                del refusal  # it refers to this frame
+        self.require_ready()
         self.note_begin()
         recogniser = self.engine
-        end: EngineFault | None = Aborted(job.id)  # if the task is cancelled
         try:
             result = await recogniser.recognise(job)
-            end = None
         except EngineFault as fault:
-            end = fault
+            self.note_end(recogniser, fault)
             raise
-        finally:
-            self.note_end(recogniser, end)
-            del end  # it refers to this frame
+        except BaseException:  # the task is cancelled
+            self.note_end(recogniser, Aborted(job.id))
+            raise
+        self.note_end(recogniser, None)
         return result
 
     async def _work(self, engine: Recogniser) -> None:
@@ -56,10 +50,9 @@ class SupervisedRecogniser(Supervision[Recogniser]):
 
 
 class FallbackRecogniser(ServiceWrapper[Recogniser]):
-    """A `Recogniser` with the name and languages of ``primary``, which ``secondary`` replaces.
-
-    `start` returns when one of the two is ready. Both are supervised, and go on trying to start by
-    themselves. The builder has `report` called when the health of either changes.
+    """A `Recogniser` with the name and languages of ``primary``, which ``secondary`` replaces. Both
+    are supervised, and go on trying to start by themselves; `start` returns when one is ready. The
+    builder has `report` called when the health of either changes.
     """
 
     def __init__(self, primary: Recogniser, secondary: Recogniser) -> None:

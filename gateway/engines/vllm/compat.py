@@ -20,17 +20,16 @@ REPORT_INTERVAL_S = 0.25
 """Seconds between two updates of vLLM's Prometheus metrics while the model works."""
 
 UNMERGED_STATS = (
-    *("spec_decoding_stats", "kv_connector_stats", "ec_connector_stats", "perf_stats"),
-    *("kv_cache_eviction_events", "connector_prefix_cache_stats"),
-)
+    "spec_decoding_stats kv_connector_stats ec_connector_stats perf_stats kv_cache_eviction_events"
+    " connector_prefix_cache_stats"
+).split()
 """Statistics of a step that cannot be added up, so that they are passed on at once. They belong to
 features that are off by default."""
 
 
 class VllmApi:
-    """The parts of vLLM that the engine uses, for versions 0.25 to 0.33.
-
-    Raises `EngineFault` if vLLM cannot be imported.
+    """The parts of vLLM that the engine uses, for versions 0.25 to 0.33. Raises `EngineFault` if
+    vLLM cannot be imported.
     """
 
     def __init__(self) -> None:
@@ -43,9 +42,8 @@ class VllmApi:
             from vllm.v1.engine import core_client
             from vllm.v1.engine.exceptions import EngineDeadError
         except ImportError as exc:
-            raise EngineFault(
-                f"vLLM cannot be used: {exc}.", hint="pip install 'caption-gateway[vllm]'"
-            ) from exc
+            hint = "pip install 'caption-gateway[vllm]'"
+            raise EngineFault(f"vLLM cannot be used: {exc}.", hint=hint) from exc
 
         self.vllm = vllm
         devices.confine(core_client, current_platform.device_control_env_var)
@@ -70,19 +68,15 @@ class VllmApi:
         """
         args = self.vllm.AsyncEngineArgs
         if unknown := options.keys() - {field.name for field in fields(args)}:
-            raise EngineFault(
-                f"vLLM {self.vllm.__version__} has no engine argument {', '.join(sorted(unknown))}."
-            )
+            what = f"has no engine argument {', '.join(sorted(unknown))}"
+            raise EngineFault(f"vLLM {self.vllm.__version__} {what}.")
         args = args(**options)
         if args.max_model_len is None:
             args.max_model_len = min(max_model_len, args.create_model_config().max_model_len)
         return args.create_engine_config()
 
     def build(self, config: Any, stats: EngineStats) -> Any:
-        """Return an engine, after starting its processes. Its statistics go to ``stats``. Blocks.
-
-        :param config: configuration made by `configure`
-        """
+        """Return an engine, after starting its processes. It reports to ``stats``. Blocks."""
         # With `disable_log_stats` vLLM writes no statistics to the log; its metrics are kept.
         engine = self.vllm.AsyncLLMEngine.from_vllm_config(
             config, stat_loggers=[stat_logger_factory(stats)], disable_log_stats=True
@@ -98,10 +92,7 @@ class VllmApi:
         return self.vllm.SamplingParams(output_kind=self.delta, skip_clone=True, **params)
 
     def fault(self, exc: Exception, name: str) -> EngineFault:
-        """Return the fault for an exception raised for a request, without its private message.
-
-        :param name: name of the engine, for the new message
-        """
+        """Return the fault for an exception raised for a request, without its private message."""
         if isinstance(exc, EngineFault):
             return exc
         if isinstance(exc, self.dead_error):
@@ -128,14 +119,11 @@ class EngineStats:
     """
 
     def __init__(self) -> None:
-        self.values = dict.fromkeys(
-            (
-                *("running", "waiting", "kv_cache_usage", "prefix_queries", "prefix_hits"),
-                *("preemptions", "steps", "tokens", "finished"),
-                *("queue_seconds", "prefill_seconds", "decode_seconds"),
-            ),
-            0.0,
+        names = (
+            "running waiting kv_cache_usage prefix_queries prefix_hits preemptions steps tokens"
+            " finished queue_seconds prefill_seconds decode_seconds"
         )
+        self.values = dict.fromkeys(names.split(), 0.0)
 
     def record(self, scheduler: Any, iteration: Any) -> None:
         """Add a report of vLLM. Runs in the event loop, so its work must not grow with tokens."""
@@ -163,9 +151,6 @@ class ThrottledStatLogger:
     vLLM calls its logger at every step, which takes a seventh of this process's CPU if steps are
     short. Counters, gauges and statistics of requests are the same with this wrapper. Only the
     histogram of tokens per step counts several steps as one.
-
-    :param logger: a `PrometheusStatLogger`
-    :param clock: returns the time in seconds; tests replace it
     """
 
     def __init__(self, logger: Any, clock: Callable[[], float] = time.monotonic) -> None:
@@ -180,23 +165,14 @@ class ThrottledStatLogger:
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any) -> None:
         if iteration_stats is not None:
-            if self._iteration is None:
-                self._iteration = iteration_stats
-            else:
-                add_stats(self._iteration, iteration_stats)
+            self._iteration = summed(self._iteration, iteration_stats)
         if scheduler_stats is None:
             return
-        if self._prefix_cache is None:
-            self._prefix_cache = scheduler_stats.prefix_cache_stats
-        else:
-            add_stats(self._prefix_cache, scheduler_stats.prefix_cache_stats)
+        self._prefix_cache = summed(self._prefix_cache, scheduler_stats.prefix_cache_stats)
         now = self._clock()
         busy = scheduler_stats.num_running_reqs or scheduler_stats.num_waiting_reqs
-        if (
-            busy
-            and now - self._reported_at < REPORT_INTERVAL_S
-            and not _has_unmerged(scheduler_stats)
-        ):
+        unmerged = any(getattr(scheduler_stats, name, None) for name in UNMERGED_STATS)
+        if busy and now - self._reported_at < REPORT_INTERVAL_S and not unmerged:
             return
         self._reported_at = now
         scheduler_stats.prefix_cache_stats, self._prefix_cache = self._prefix_cache, None
@@ -204,8 +180,12 @@ class ThrottledStatLogger:
         self._logger.record(scheduler_stats, iteration, *args, **kwargs)
 
 
-def add_stats(total: Any, more: Any) -> None:
-    """Add the counts and lists of ``more`` to ``total``, vLLM statistics of one type."""
+def summed(total: Any, more: Any) -> Any:
+    """Return ``total``, or ``more`` if it is None, after adding the counts and lists of ``more``,
+    vLLM statistics of one type.
+    """
+    if total is None:
+        return more
     mine = vars(total)
     for name, value in vars(more).items():
         if isinstance(value, list):
@@ -213,12 +193,8 @@ def add_stats(total: Any, more: Any) -> None:
         elif isinstance(value, int) and not isinstance(value, bool):
             mine[name] += value
         elif hasattr(value, "__dict__"):
-            add_stats(mine[name], value)
-
-
-def _has_unmerged(scheduler: Any) -> bool:
-    """Tell whether a step has statistics that cannot be added up."""
-    return any(getattr(scheduler, name, None) for name in UNMERGED_STATS)
+            mine[name] = summed(mine[name], value)
+    return total
 
 
 def stat_logger_factory(stats: EngineStats) -> Callable[..., Any]:

@@ -87,9 +87,8 @@ def _confined(
 
 
 def visible(gpus: tuple[int, ...], environ: Mapping[str, str], variable: str) -> str:
-    """Return the value of the variable for some of the GPUs that the process itself sees.
-
-    Raises `EngineFault` if it sees fewer.
+    """Return the value of the variable for some of the GPUs that the process itself sees. Raises
+    `EngineFault` if it sees fewer.
     """
     seen = [number for number in environ.get(variable, "").split(",") if number]
     if seen and max(gpus) >= len(seen):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +25,7 @@ import msgspec
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import (
-    Aborted,
-    ModelEngine,
-    Sink,
-    refuse,
-)
+from gateway.engines.base.engine import Aborted, ModelEngine, Sink, refuse
 from gateway.engines.base.service import Health
 from gateway.engines.profiles import Profile
 from gateway.engines.vllm.compat import EngineStats, VllmApi
@@ -39,8 +33,6 @@ from gateway.engines.vllm.devices import alone_on
 from gateway.engines.vllm.model import LoadedModel
 from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
 from gateway.job import Chunk, Job
-
-logger = logging.getLogger(__name__)
 
 DRAIN_S = 10
 """Seconds for which EngineCore finishes running requests after it is told to end. A service manager
@@ -117,9 +109,7 @@ class VllmSink:
             self.sink.chunk(Chunk(text, 1, False, (), kept))
             return
         self.tokens += len(ids)
-        for id in ids:
-            if id not in self.hidden_ids:
-                self.ids.append(id)
+        self.ids += [id for id in ids if id not in self.hidden_ids]
         if text:
             chunk = Chunk(text, self.tokens, ids=tuple(self.ids))
             self.tokens = 0
@@ -131,7 +121,10 @@ class VllmSink:
 
     def on_end(self, reason: str | None) -> None:
         if not self.ended:
-            self.engine.finish(self, gave_up=reason in GAVE_UP_REASONS)
+            fault = None
+            if reason in GAVE_UP_REASONS:
+                fault = EngineGone(f"{self.engine.name} gave up job {self.job_id} by itself.")
+            self.engine.end(self, fault)
 
     def on_failure(self, exc: Exception) -> None:
         if not self.ended:
@@ -247,16 +240,10 @@ class VllmEngine(ModelEngine):
         loaded, self._loaded = self._loaded, None
         await loaded.aclose()
 
-    def finish(self, request: VllmSink, *, gave_up: bool) -> None:
-        """End the job of a request that vLLM has ended.
-
-        :param gave_up: whether vLLM ended it before the model did
-        """
+    def end(self, request: VllmSink, fault: EngineFault | None) -> None:
+        """End the job of a request that vLLM has ended."""
         request.ended = True
         del self._requests[request.request_id]
-        fault = None
-        if gave_up:
-            fault = EngineGone(f"{self.name} gave up job {request.job_id} by itself.")
         request.sink.end(fault)
 
     def fail(self, request: VllmSink, exc: Exception) -> None:
@@ -285,11 +272,7 @@ class VllmEngine(ModelEngine):
         # an engine that outlives the interpreter's modules prints errors from its `__del__`.
         config = self._configure(api)
         self._loaded = LoadedModel(
-            api,
-            api.build(config, self._stats),
-            self._model,
-            self._profile,
-            feed=self._feed,
+            api, api.build(config, self._stats), self._model, self._profile, feed=self._feed
         )
         if self._health is Health.CLOSED:  # closed during the load, so `aclose` saw no engine
             self._loaded.engine.shutdown()

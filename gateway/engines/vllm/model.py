@@ -89,13 +89,7 @@ class LoadedModel:
     """
 
     def __init__(
-        self,
-        api: VllmApi,
-        engine: Any,
-        model: str,
-        profile: Profile,
-        *,
-        feed: bool = True,
+        self, api: VllmApi, engine: Any, model: str, profile: Profile, *, feed: bool = True
     ) -> None:
         self.api = api
         self.engine = engine
@@ -150,12 +144,8 @@ class LoadedModel:
             async for _ in outputs:
                 pass
         if self._use_feed and (why := await self._probe_feed()) is not None:
-            version = self.api.vllm.__version__
-            logger.warning(
-                "outputs of vLLM %s are read from its generator, which takes more CPU: %s",
-                version,
-                why,
-            )
+            told = "outputs of vLLM %s are read from its generator, which takes more CPU: %s"
+            logger.warning(told, self.api.vllm.__version__, why)
 
     async def _probe_feed(self) -> str | None:
         """Set `feed` if outputs take the direct path; return None, or the reason if they do not."""
@@ -181,7 +171,6 @@ class LoadedModel:
 
     def start_request(self, job: Job, request: VllmRequest) -> None:
         """Start the translation of ``job``. ``request`` is called only after this has returned.
-
         Raises nothing: every fault goes to `VllmRequest.on_failure`.
         """
         try:
@@ -206,13 +195,10 @@ class LoadedModel:
     async def aclose(self) -> None:
         """End EngineCore and free the device."""
         # The output task would log the shutdown as a crash, so it is cancelled first.
-        tasks = [*self._tasks]
-        if (outputs := self.engine.output_handler) is not None:
-            tasks.append(outputs)
+        tasks = [*filter(None, (self.engine.output_handler, *self._tasks))]
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self.engine.shutdown)
 
     # Requests
@@ -321,14 +307,11 @@ class LoadedModel:
 
     def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int, list[int]]:
         """Return the ids of the prompt, the limit of new tokens, and the ids of the forced prefix.
-
         Raises `JobFault` if the prompt leaves no room for output.
         """
         prefix = self.vocabulary.forced(prompt.prefix, job.prefix_ids)
-        if prompt.parts:
-            ids = self.vocabulary.encode(prompt, prefix_ids=prefix)
-        else:
-            ids = self._templated(prompt)
+        encode = self.vocabulary.encode
+        ids = encode(prompt, prefix_ids=prefix) if prompt.parts else self._templated(prompt)
         source = self.vocabulary.count(job.text)
         limit = output_limit(self.profile, source, len(ids), len(prefix), self.token_limit)
         return ids, limit, prefix
@@ -355,7 +338,6 @@ class LoadedModel:
 
 def _vocabulary(model: str, engine: Any) -> Vocabulary:
     """Return the model's tokenizer: from its directory, or else the one that vLLM has loaded.
-
     Raises `EngineFault` if there is no fast tokenizer.
     """
     if (Path(model) / FILE).is_file():
@@ -365,8 +347,6 @@ def _vocabulary(model: str, engine: Any) -> Vocabulary:
         tokenizer, "_tokenizer", None
     )
     if not isinstance(backend, Tokenizer):
-        raise EngineFault(
-            f"The model {model} has no fast tokenizer ({FILE}).",
-            hint="Choose a model that has one, or serve it with `vllm serve` and --engine openai.",
-        )
+        hint = "Choose a model that has one, or serve it with `vllm serve` and --engine openai."
+        raise EngineFault(f"The model {model} has no fast tokenizer ({FILE}).", hint=hint)
     return Vocabulary(Tokenizer.from_str(backend.to_str()))  # a copy, because vLLM uses its own

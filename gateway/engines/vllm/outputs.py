@@ -34,14 +34,13 @@ ARGUMENTS = ("engine_core_outputs", "engine_core_timestamp", "iteration_stats")
 LATER_ARGUMENTS = {"weight_version"}
 """Arguments that were added after 0.25 and do not concern the text."""
 PROCESSOR = (
-    *("request_states", "external_req_ids", "lora_states", "tracing_enabled", "stream_interval"),
-    *("process_outputs", "_finish_request", "_update_stats_from_output"),
-    *("_update_stats_from_finished", "do_tracing"),
-)
+    "request_states external_req_ids lora_states tracing_enabled stream_interval process_outputs"
+    " _finish_request _update_stats_from_output _update_stats_from_finished do_tracing"
+).split()
 STATE = (
-    *("queue", "detokenizer", "is_prefilling", "stats", "lora_name", "num_cached_tokens"),
-    *("parent_req", "streaming_input", "prompt_token_ids"),
-)
+    "queue detokenizer is_prefilling stats lora_name num_cached_tokens parent_req streaming_input"
+    " prompt_token_ids"
+).split()
 OUTPUT = {"request_id", "new_token_ids", "finish_reason", "events", "prefill_stats"}
 
 
@@ -90,9 +89,8 @@ class OutputTap:
 
 
 def why_unsupported(engine: Any) -> str | None:
-    """Return why outputs cannot be taken directly from this version of vLLM, or None if they can.
-
-    :param engine: an `AsyncLLM`
+    """Return why outputs of an `AsyncLLM` cannot be taken directly in this version of vLLM, or None
+    if they can.
     """
     from vllm.v1.engine import EngineCoreOutput
 
@@ -176,11 +174,7 @@ class OutputFeed:
             detokenizer.stream = type(detokenizer.stream)(ids=tail, skip_special_tokens=skip)
 
     def process(
-        self,
-        outputs: Sequence[Any],
-        timestamp: float | None = None,
-        stats: Any = None,
-        **rest: Any,
+        self, outputs: Sequence[Any], timestamp: float | None = None, stats: Any = None, **rest: Any
     ) -> Any:
         """Process the outputs of one step of the model, in place of ``process_outputs``."""
         states = self._processor.request_states

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import MutableMapping
-from typing import Any
 
 import msgspec
 
-from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper, log_ids
+from gateway.engines.base.engine import Engine, EngineWrapper, OpenSinks, Sink, SinkWrapper, log_ids
 from gateway.engines.base.language_detection import Detector
 from gateway.engines.guards.complete_output import Guard
+from gateway.engines.guards.measures import is_filler
 from gateway.engines.guards.streaming_output import OutputGuard
-from gateway.engines.guards.words import is_filler
 from gateway.errors import EngineFault, Rejected
 from gateway.job import Chunk, Job, merged
 
@@ -31,14 +30,12 @@ class GuardedEngine(EngineWrapper):
     """An `Engine` around ``engine`` that guards its output.
 
     If a guard rejects an output, the same job is submitted again with ``attempt`` 2. A chunk with
-    ``reset`` voids all output of the first attempt. A second rejection ends the job in
-    `Rejected`. If the source only fills a pause ("um"), the job ends without a text instead.
-
-    Chunks have no token ids from the point where a guard left something out.
+    ``reset`` voids all output of the first attempt. A second rejection ends the job in `Rejected`.
+    If the source only fills a pause ("um"), the job ends without a text instead. Chunks have no
+    token ids from the point where a guard left something out.
 
     :param counts: incremented at ``(guard, outcome)``; the outcomes are ``retried``, ``rejected``,
-        ``trimmed`` (something around the translation was left out) and ``flagged``. A `Counter`,
-        or a mapping that passes additions on to a metrics library
+        ``trimmed`` (something around the translation was left out) and ``flagged``
     :param detector: tells the language of an output, which is not judged without it
     """
 
@@ -86,19 +83,10 @@ class GuardedEngine(EngineWrapper):
 
 
 class GuardedSink(SinkWrapper):
-    """One attempt at a job, whose output goes through an `OutputGuard`.
-
-    :param reset: the output of the attempt before has to be voided
-    """
+    """One attempt at a job. With ``reset``, its output voids that of the attempt before."""
 
     def __init__(
-        self,
-        engine: GuardedEngine,
-        open_sinks: dict[str, Any],
-        job: Job,
-        sink: Sink,
-        *,
-        reset: bool,
+        self, engine: GuardedEngine, open_sinks: OpenSinks, job: Job, sink: Sink, *, reset: bool
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
@@ -136,7 +124,7 @@ class GuardedSink(SinkWrapper):
         self.guard = OutputGuard(self.job, self.engine.instead)
         self.reset_pending = self.reset_pending or self.has_output
         self.unchanged = not self.reset_pending
-        self.withheld = msgspec.structs.replace(self.withheld, ids=())
+        self.withheld = msgspec.structs.replace(self.withheld, ids=(), p=1.0)
         self.flags = ()
         return msgspec.structs.replace(chunk, reset=False)
 
@@ -198,7 +186,7 @@ class GuardedSink(SinkWrapper):
         flags = (*guard.flags, *self.flags)
         for flag in flags:
             counts[flag, "flagged"] += 1
-        if rest or flags:
+        if rest or flags or self.withheld.p < 1:
             self._send(rest, flags)
         elif self.reset_pending:  # a second attempt without output still voids the first
             self.withheld = Chunk("", 0)

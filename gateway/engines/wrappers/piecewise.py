@@ -1,12 +1,10 @@
 """An engine around an engine: gives a sentence model long texts in pieces.
 
 Owns: when a text is split for a model, and joining the outputs of the pieces into one stream. Must
-not know: where a text may be split (`gateway.text.sentences`), any particular engine, who reads the
-captions.
+not know: where a text may be split (`gateway.text.sentences`), any particular engine.
 
-Models that were trained on sentences omit words in texts longer than those they were trained on,
-and then translate something else. Models with prompts (profiles of another kind than ``ids``) do
-not. The output of speech recognition may have no punctuation to split at, so it is split at spaces.
+Models that were trained on sentences omit words in longer texts, and then translate something else.
+Models with prompts (profiles of another kind than ``ids``) do not.
 """
 
 from __future__ import annotations
@@ -15,24 +13,23 @@ import asyncio
 import math
 import re
 from collections import deque
-from typing import Any
 
 import msgspec
 
-from gateway.engines.base.engine import EngineWrapper, Sink, SinkWrapper
-from gateway.engines.guards.words import weight
+from gateway.engines.base.engine import EngineWrapper, OpenSinks, Sink, SinkWrapper
+from gateway.engines.guards.measures import weight
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode, JobFault
 from gateway.job import Chunk, Job, merged
 from gateway.text import languages, sentences
-from gateway.text.units import CJK, THAI, UNSPACED
+from gateway.text.word_units import CJK, THAI, UNSPACED
 
 WORD_MOST = 80
 """Longest word that is given to the model, in letters and digits. The longest in 180,000 sentences
 has 38 letters. A model writes nonsense about a longer one, for seconds of CPU time."""
 
 WHOLE_TEXT_WEIGHT = 200
-"""Longest text that is translated as a whole, as `gateway.engines.guards.words.weight`: three or
+"""Longest text that is translated as a whole, as `gateway.engines.guards.measures.weight`: three or
 four sentences. Up to there the embedded model's chrF falls by 1 to 4 points, at twice as much by
 10."""
 
@@ -50,10 +47,8 @@ class PiecewiseEngine(EngineWrapper):
 
     The pieces are translated one after another under the id of the job. All but the last are
     finished sentences, even if the job is partial. A text without a letter is its own translation,
-    because a small model turns emoji and digits alone into anything.
-
-    Only the chunks of the first piece have token ids, because the text that is put between two
-    pieces has none. Each piece gets the part of the draft that follows the pieces before it.
+    because a small model turns emoji and digits alone into anything. Only the chunks of the first
+    piece have token ids, because the text between two pieces has none.
     """
 
     def submit(self, job: Job, sink: Sink) -> None:
@@ -61,8 +56,10 @@ class PiecewiseEngine(EngineWrapper):
         if not isinstance(profile, Profile) or profile.kind != "ids":
             self.engine.submit(job, sink)
         elif LONG_WORD.search(job.text):
+            what = f"The text has a word of more than {WORD_MOST} letters and digits."
             wrapper = SinkWrapper(self._open_sinks, job, sink)
-            asyncio.get_running_loop().call_soon(_refuse_long_word, wrapper)
+            fault = JobFault(what, ErrorCode.TOO_LONG)
+            asyncio.get_running_loop().call_soon(wrapper.finish, fault)
         # Nothing tells which pieces a forced prefix already translates, so that such a job stays
         # whole.
         elif job.prefix:
@@ -72,12 +69,6 @@ class PiecewiseEngine(EngineWrapper):
         else:
             wrapper = SinkWrapper(self._open_sinks, job, sink)
             asyncio.get_running_loop().call_soon(_echo_source, wrapper)
-
-
-def _refuse_long_word(wrapper: SinkWrapper) -> None:
-    """Fail a job with a word that no model can know."""
-    what = f"The text has a word of more than {WORD_MOST} letters and digits."
-    wrapper.finish(JobFault(what, ErrorCode.TOO_LONG))
 
 
 def _echo_source(wrapper: SinkWrapper) -> None:
@@ -90,7 +81,7 @@ class PiecewiseSink(SinkWrapper):
     """One job in pieces. Its receiver may abort the job whenever it gets a chunk."""
 
     def __init__(
-        self, engine: PiecewiseEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
+        self, engine: PiecewiseEngine, open_sinks: OpenSinks, job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
@@ -99,14 +90,16 @@ class PiecewiseSink(SinkWrapper):
         self.finished_text = ""  # translations of finished pieces, with the space after each
         self.piece_output: list[str] = []  # texts of the current piece's chunks
         self.piece_flags: tuple[str, ...] = ()  # flags of the current piece
+        self.piece_p = 1.0  # probability that the current piece is right
         self.flags: dict[str, None] = {}  # flags of finished pieces, in order
+        self.p = 1.0  # probability that the finished pieces are right
         self.reset_pending = False  # the output after `finished_text` is void
         self.counts = Chunk("", 0)  # chunks without text, for their counts and ids
 
     def start_next_piece(self) -> None:
         """Submit the next piece to the inner engine."""
         self.piece, self.space_after = self.pending.popleft()
-        self.piece_output, self.piece_flags = [], ()
+        self.piece_output, self.piece_flags, self.piece_p = [], (), 1.0
         job = self.job
         if self.piece != job.text:
             partial = job.partial and not self.pending
@@ -121,17 +114,21 @@ class PiecewiseSink(SinkWrapper):
         if not self.live:
             return
         if chunk.reset:
-            self.piece_output, self.piece_flags, self.reset_pending = [], (), True
+            self.piece_output, self.piece_flags, self.piece_p = [], (), 1.0
+            self.reset_pending = True
         self.piece_output.append(chunk.text)
-        self.piece_flags += chunk.flags
-        if not (self.reset_pending or self.finished_text or chunk.flags):
+        judged = chunk.flags or chunk.p < 1
+        if judged:
+            self.piece_flags += chunk.flags
+            self.piece_p *= chunk.p
+        if not (self.reset_pending or self.finished_text or judged):
             self.sink.chunk(chunk)
             return
         # A reset voids the output of all pieces, so the finished ones are sent again with it.
         text = self.finished_text + "".join(self.piece_output) if self.reset_pending else chunk.text
         ids = () if self.finished_text else chunk.ids
         reset, self.reset_pending = self.reset_pending, False
-        chunk = msgspec.structs.replace(chunk, text=text, reset=reset, flags=(), ids=ids)
+        chunk = msgspec.structs.replace(chunk, text=text, reset=reset, flags=(), ids=ids, p=1.0)
         if text or reset:
             self.sink.chunk(chunk)
         else:  # the inner engine's last chunk may have flags alone, which wait for the end
@@ -154,6 +151,7 @@ class PiecewiseSink(SinkWrapper):
         """Keep the translation of the current piece, and begin the next one or end the job."""
         self.finished_text += "".join(self.piece_output)
         self.flags |= dict.fromkeys(self.piece_flags)
+        self.p *= self.piece_p
         if self.pending:
             unspaced = languages.script(self.job.target) in UNSPACED
             between = self.space_after if "\n" in self.space_after else "" if unspaced else " "
@@ -163,19 +161,15 @@ class PiecewiseSink(SinkWrapper):
             if self.live:  # the receiver may have aborted the job
                 self.start_next_piece()
             return
-        if self.reset_pending or self.flags:
+        if self.reset_pending or self.flags or self.p < 1:
             text = self.finished_text if self.reset_pending else ""
-            last = Chunk(text, 0, reset=self.reset_pending, flags=tuple(self.flags))
+            last = Chunk(text, 0, reset=self.reset_pending, flags=tuple(self.flags), p=self.p)
             self.sink.chunk(merged(self.counts, last))
         self.finish(None)
 
 
 def split_text(text: str, most: float, lang: str) -> list[tuple[str, str]]:
-    """Split ``text`` into (piece, white space after it).
-
-    :param most: largest weight of a text that stays whole, as `gateway.engines.guards.words.weight`
-    :param lang: language of the text
-    """
+    """Split ``text`` into (piece, white space after it), unless it weighs at most ``most``."""
     size = weight(text)
     if size <= most:
         return [(text, "")]

@@ -1,22 +1,16 @@
 """An engine around an engine: translates the pairs that the engine lacks in two steps.
 
 Owns: when a pair takes two steps, the text between them, and sharing the first step. Must not know:
-any particular engine, how many engines there are, readers.
+any particular engine, how many engines there are, readers. See ``docs/design/pairs.md``.
 
 The first step translates into the pivot language, usually English; the second one translates that
-into the reader's language and streams. Both run under the same rules as any other job: each is
-guarded, supervised and split by its own engine. To abort the job aborts the step that runs.
-
-All captions of an utterance share its first step, also with readers of the pivot language: what the
-engine makes for them is the first step of the others. The text of a first step is forgotten
-`KEEP_S` after it was last used.
+into the reader's language and streams. All captions of an utterance share its first step, also with
+readers of the pivot language: what the engine makes for them is the first step of the others.
 
 A source that still grows is translated again and again, and its translation must not flicker twice.
-The first step follows the rules of growing captions (`gateway.core.streaming.stability`): what
-translations agree on is committed, and the next one is forced to begin with it. The rest of the
-last translation is the draft of the next one. The second step gets the translation without the last
-words, because most of them change, and has the last caption as its draft. A finished source is
-translated anew in both steps, as without a pivot.
+So the first step follows the rules of growing captions (`gateway.core.streaming.stability`). The
+second one gets its translation without the last words, because most of them change, and has the
+last caption as its draft. A finished source is translated anew in both steps.
 """
 
 from __future__ import annotations
@@ -24,19 +18,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from math import prod
 
 from msgspec.structs import replace
 
 from gateway.core.base.model import Model
-from gateway.core.scheduling.engine_slots import Lane, Slots
+from gateway.core.scheduling.scheduler import Lane, Lanes
 from gateway.core.streaming.stability import Agreement, StabilityRules
-from gateway.engines.base.engine import (
-    Engine,
-    EngineWrapper,
-    Sink,
-    SinkWrapper,
-)
+from gateway.engines.base.engine import Engine, EngineWrapper, OpenSinks, Sink, SinkWrapper
 from gateway.engines.profiles.pairs import PairTable
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job, merged
@@ -56,7 +45,6 @@ KEEP_S = 30.0
 class PivotEngine(EngineWrapper):
     """An `Engine` around ``engine`` that has the pairs through ``pivot`` besides.
 
-    :param pivot: canonical tag of the pivot language
     :param rules: rules by which text of the first step stays while the source is growing
     """
 
@@ -90,28 +78,31 @@ class PivotEngine(EngineWrapper):
 
     @property
     def substitute(self) -> str | None:
-        """Name of the engine that translates now; None if it is the chosen one."""
         return self.engine.substitute
 
     @property
     def parts(self) -> Mapping[str, Engine]:
-        """The engines inside, by name."""
         return self.engine.parts
 
     @property
-    def slots(self) -> Slots | None:
-        """The slots of the engines inside; None if there is one engine only."""
-        inner = self.engine.slots
-        return None if inner is None else PivotSlots(self, inner)
+    def lanes(self) -> Lanes | None:
+        """Tells the engines of the first step.
+
+        The second step does not wait for a slot: to finish a job comes before beginning the next.
+        """
+        inner = self.engine.lanes
+        if inner is None:
+            return None
+
+        def lane(source: str, target: str) -> Lane:
+            return inner(source, self.pivot if self._takes_two_steps(source, target) else target)
+
+        return lane
 
     def prepare(self, source: str, target: str) -> None:
         legs = ((source, self.pivot), (self.pivot, target))
         for leg in legs if self.profile.pivots(source, target) else ((source, target),):
             self.engine.prepare(*leg)
-
-    def first_target(self, source: str, target: str) -> str:
-        """Return the language into which a job of a pair would be translated first."""
-        return self.pivot if self._takes_two_steps(source, target) else target
 
     def _takes_two_steps(self, source: str, target: str) -> bool:
         serves = self.engine.serves
@@ -152,12 +143,6 @@ class PivotEngine(EngineWrapper):
         """Return the id of a first step for ``job``."""
         return f"{job.id}.pivot{next(self._numbers)}"
 
-    def tell_of_free_slot(self) -> None:
-        """Tell the hub that an engine takes another job while the job with two steps goes on."""
-        # A single engine has one slot for both steps.
-        if self.slots is not None:
-            self.changed()
-
     async def aclose(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
@@ -171,27 +156,6 @@ class PivotEngine(EngineWrapper):
         limit = loop.time() - KEEP_S
         self._texts = {key: texts for key, texts in self._texts.items() if texts.used_at > limit}
         self._sweep = loop.call_later(KEEP_S, self._forget) if self._texts else None
-
-
-class PivotSlots:
-    """The slots of several engines, for jobs of which some take two steps.
-
-    A job that takes two steps is begun when its first step has a slot. Its second step does not
-    wait for another one: to finish a job comes before beginning the next.
-    """
-
-    def __init__(self, engine: PivotEngine, inner: Slots) -> None:
-        self._engine = engine
-        self._inner = inner
-
-    def lane(self, source: str, target: str) -> Lane:
-        return self._inner.lane(source, self._engine.first_target(source, target))
-
-    def size(self, lane: Lane) -> int:
-        return self._inner.size(lane)
-
-    def free(self, lane: Lane) -> int:
-        return self._inner.free(lane)
 
 
 class PivotTexts:
@@ -257,13 +221,11 @@ class PivotTexts:
 
 
 class FirstStep:
-    """The translation of one text into the pivot language: a `Sink` of its job.
-
-    :param job: the job into the pivot language
-    :param own: whether the job was made for the step only, and nobody reads its output
+    """The translation of one text into the pivot language: a `Sink` of its job. A job of its
+    ``own`` was made for the step only, and nobody reads its output.
     """
 
-    __slots__ = ("_chunks", "_uncounted", "flags", "job", "own", "result", "texts", "waiting")
+    __slots__ = ("_chunks", "_uncounted", "flags", "job", "own", "p", "result", "texts", "waiting")
 
     def __init__(self, texts: PivotTexts, job: Job, *, own: bool) -> None:
         self.texts = texts
@@ -273,6 +235,7 @@ class FirstStep:
         self.result: str | None = None
         """The text of the second step; None until this one has ended."""
         self.flags: tuple[str, ...] = ()
+        self.p = 1.0
         self._chunks: list[Chunk] = []
         self._uncounted = Chunk("", 0)
 
@@ -288,7 +251,7 @@ class FirstStep:
         for sink in waiting:
             sink.step = None
         if fault is None:
-            self._finish()
+            self._keep_output()
         else:
             self.texts.drop(self)
         for sink in waiting:
@@ -300,19 +263,23 @@ class FirstStep:
                 sink.finish(fault)
             else:  # its reader may have cancelled it
                 sink.begin()
-        if self.own:
-            self.texts.engine.tell_of_free_slot()
+        # One of several engines takes another job while the job with two steps goes on. A single
+        # engine has one slot for both steps.
+        engine = self.texts.engine
+        if self.own and engine.engine.lanes is not None:
+            engine.changed()
 
     def take_counts(self) -> Chunk:
         """Return the work that was done for the step only, when called for the first time."""
         work, self._uncounted = self._uncounted, Chunk("", 0)
         return work
 
-    def _finish(self) -> None:
-        """Keep text and flags for the second step."""
+    def _keep_output(self) -> None:
+        """Keep text and doubts for the second step."""
         job, chunks = self.job, self._chunks
         text = job.prefix + "".join(chunk.text for chunk in chunks)
         self.flags = sum((chunk.flags for chunk in chunks), ())
+        self.p = prod(chunk.p for chunk in chunks)
         if job.partial:
             text = self.texts.agree(job.text, text, sum((chunk.ids for chunk in chunks), ()))
         self.result = text
@@ -329,7 +296,7 @@ class SharedSink(SinkWrapper):
 
     __slots__ = ("step",)
 
-    def __init__(self, open_sinks: dict[str, Any], job: Job, sink: Sink, step: FirstStep) -> None:
+    def __init__(self, open_sinks: OpenSinks, job: Job, sink: Sink, step: FirstStep) -> None:
         super().__init__(open_sinks, job, sink)
         self.step = step
 
@@ -347,15 +314,14 @@ class SharedSink(SinkWrapper):
 class PivotSink(SinkWrapper):
     """A job in two steps. Only the chunks of the second one are passed on."""
 
-    __slots__ = ("_engine", "_first", "_flags", "_texts", "flagged", "step")
+    __slots__ = ("_engine", "_first", "_flags", "_p", "_texts", "flagged", "step")
 
-    def __init__(
-        self, engine: PivotEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
-    ) -> None:
+    def __init__(self, engine: PivotEngine, open_sinks: OpenSinks, job: Job, sink: Sink) -> None:
         super().__init__(open_sinks, job, sink)
         self._engine = engine
         self._texts = engine.texts(job)
         self._flags: tuple[str, ...] = ()
+        self._p = 1.0  # of the first step
         self._first = Chunk("", 0)  # counts of the first step, unless another job has them
         self.flagged = False
         """True once the receiver has the flags."""
@@ -374,7 +340,7 @@ class PivotSink(SinkWrapper):
     def go_on(self, step: FirstStep) -> None:
         """Begin the second step."""
         self.step = None
-        self._flags = (*step.flags, PIVOTED + self._engine.pivot)
+        self._flags, self._p = (*step.flags, PIVOTED + self._engine.pivot), step.p
         self._first = step.take_counts()
         text = step.result or ""
         if text.strip():
@@ -390,7 +356,10 @@ class PivotSink(SinkWrapper):
             self.flagged = True
             first, self._first = self._first, Chunk("", 0)
             counted = merged(first, replace(chunk, reset=True))  # without text and ids of the first
-            chunk = replace(counted, reset=chunk.reset, flags=self._flags + chunk.flags)
+            flags, p = self._flags + chunk.flags, self._p * chunk.p
+            chunk = replace(counted, reset=chunk.reset, flags=flags, p=p)
+        elif chunk.flags:  # both steps may have been made by the same substitute
+            chunk = replace(chunk, flags=tuple(f for f in chunk.flags if f not in self._flags))
         self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:

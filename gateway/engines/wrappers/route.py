@@ -73,7 +73,6 @@ class EngineRoute(EngineWrapper):
         return set(other._pairs) <= set(self._pairs)
 
     def serves(self, source: str, target: str) -> bool:
-        """Tell whether it would translate a pair now."""
         ready = self.engine.health is Health.READY
         # An engine may not have loaded what it needs for a pair.
         return ready and self.takes(source, target) and self.engine.serves(source, target)

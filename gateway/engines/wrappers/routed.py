@@ -1,16 +1,13 @@
 """An engine around several engines: each job goes to one that translates its language pair.
 
 Owns: the choice of the engine for each job, and repeating a job at which an engine failed. Must not
-know: any particular engine, why one is gone, how it comes back
-(`gateway.engines.wrappers.supervised`), jobs that take two steps
-(`gateway.engines.wrappers.pivot`).
+know: any particular engine, how a dead one comes back, jobs that take two steps.
 
 Each engine comes with its own supervision, guards and splitting of long texts. Of those that are
 ready for a pair, one with a free slot is chosen, and of these the one with the least load for its
 weight (`EngineRoute.load`). A spare engine (the setting ``fallback``) gets jobs of pairs for which
-no other engine is ready, and jobs at which one failed. It is loaded from the start, so that it can
-take over at once. The translation of a growing text passes from one engine to the other by its
-forced prefix: neither engine takes back what the other has committed.
+no other engine is ready, and jobs at which one failed. A growing text passes from one engine to the
+other by its forced prefix: neither takes back what the other has committed.
 """
 
 from __future__ import annotations
@@ -18,14 +15,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.core.scheduling.engine_slots import Lane, Slots
+from gateway.core.scheduling.scheduler import Lane, Lanes
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
+    OpenSinks,
     PushEngine,
     Sink,
     SinkWrapper,
@@ -39,6 +36,10 @@ from gateway.engines.wrappers.route import EngineRoute
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk, Job
 
+MADE_BY = "engine:"
+"""Flag of a caption that was not made by all that `RoutedEngine.name` names; the name of its engine
+follows."""
+
 AWAY = 1.25
 """Factor of the load of an engine that has not the beginning of the same growing text in its prefix
 cache, and so takes longer for the job."""
@@ -47,11 +48,14 @@ cache, and so takes longer for the job."""
 class RoutedEngine(PushEngine):
     """An `Engine` around the engines of ``routes``."""
 
+    substitute: str | None = None
+    """Names of the engines that translate while one of them cannot; None if all can. An engine
+    whose twin of the same name is given its pairs too is not missed."""
+
     def __init__(self, routes: Sequence[EngineRoute]) -> None:
         self.routes = tuple(routes)
         self.changed: Callable[[], None] = lambda: None
         """Called when the capacity or `substitute` has changed."""
-        self._substitute: str | None = None
         self._chosen = [route for route in self.routes if not route.spare]
         self._spare = [route for route in self.routes if route.spare]
         self._lent: set[tuple[str, str]] = set()  # pairs of chosen engines that a spare one does
@@ -86,11 +90,9 @@ class RoutedEngine(PushEngine):
         if self._closed:
             return Health.CLOSED
         states = [route.health for route in self.routes]
-        if not self._started:
+        if not self._started or Health.STARTING in states and Health.READY not in states:
             return Health.STARTING
-        return next(
-            (state for state in (Health.READY, Health.STARTING) if state in states), Health.DEAD
-        )
+        return Health.READY if Health.READY in states else Health.DEAD
 
     @property
     def unfinished(self) -> int:
@@ -101,35 +103,19 @@ class RoutedEngine(PushEngine):
         return {route.name: route for route in self.routes}
 
     @property
-    def slots(self) -> Slots:
-        return self
-
-    @property
-    def substitute(self) -> str | None:
-        """Names of the engines that translate while one of them cannot; None if all can.
-
-        An engine whose twin of the same name is given its pairs too is not missed.
-        """
-        return self._substitute
+    def lanes(self) -> Lanes:
+        return self.lane
 
     def stats(self) -> Mapping[str, float]:
         """Return nothing: the engines are counted one by one, see `parts`."""
         return {}
 
     def serves(self, source: str, target: str) -> bool:
-        """Tell whether one of the engines would translate a pair now."""
         return any(route.serves(source, target) for route in self.routes)
 
-    # As `Slots`
-
     def lane(self, source: str, target: str) -> Lane:
-        return tuple(route.name for route in self._able(source, target))
-
-    def size(self, lane: Lane) -> int:
-        return sum(route.capacity for route in self.routes if route.name in lane)
-
-    def free(self, lane: Lane) -> int:
-        return sum(route.free for route in self.routes if route.name in lane) if lane else 1
+        """Return the engines to which a job of a pair can go now."""
+        return tuple(self._able(source, target))
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -179,7 +165,7 @@ class RoutedEngine(PushEngine):
         # While none works, the last report stays: nothing has come back.
         if self._started and (working := self._working()):
             away = self._lent or any(map(self._is_missed, self._chosen))
-            self._substitute = _names(working) if away else None
+            self.substitute = _names(working) if away else None
         if self._started and not self._closed:
             self.changed()
 
@@ -218,10 +204,7 @@ class RoutedEngine(PushEngine):
             refuse(sink, EngineFault(what, hint=hint))
 
     def choose(self, job: Job, without: EngineRoute | None = None) -> EngineRoute | None:
-        """Return the engine for a job; None if none is ready for its pair.
-
-        :param without: an engine that failed at it
-        """
+        """Return the engine for a job, other than one that failed at it; None if none is ready."""
         able = self._able(job.source, job.target, without)
         if len(able) < 2:
             return able[0] if able else None
@@ -264,9 +247,7 @@ class RoutedSink(SinkWrapper):
 
     __slots__ = ("engine", "has_output", "reset_pending", "route", "taken_over")
 
-    def __init__(
-        self, engine: RoutedEngine, open_sinks: dict[str, Any], job: Job, sink: Sink
-    ) -> None:
+    def __init__(self, engine: RoutedEngine, open_sinks: OpenSinks, job: Job, sink: Sink) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
         self.has_output = self.taken_over = False
@@ -297,9 +278,13 @@ class RoutedSink(SinkWrapper):
             self.taken_over, self.reset_pending = True, self.has_output
             if self.engine.take_over(self, fault):
                 return
-        if fault is None and self.reset_pending:
-            # The other engine wrote nothing, so no chunk of its own has voided the output.
-            self.sink.chunk(Chunk("", tokens=0, reset=True))
+        if fault is None:
+            name = self.route.engine.name
+            told = self.job.partial or name == self.engine.name
+            flags = () if told else (MADE_BY + name,)
+            # If the other engine wrote nothing, no chunk of its own has voided the output.
+            if flags or self.reset_pending:
+                self.sink.chunk(Chunk("", tokens=0, reset=self.reset_pending, flags=flags))
         self.finish(fault)
 
     def finish(self, fault: EngineFault | None) -> None:

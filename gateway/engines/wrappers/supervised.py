@@ -1,17 +1,16 @@
 """An engine around an engine: notices that it no longer works, and builds a new one.
 
 Owns: the life of the current engine, and when the next one is tried. Must not know: any particular
-engine, the guards, who waits for captions. The jobs of a dead engine fail and are not repeated
-here, because only their caller knows whether they are still wanted.
+engine, the guards, who waits for captions. The jobs of a dead engine fail, and only their caller
+knows whether they are still wanted.
 
 The health of every engine, also of a model server, follows from what happens to its jobs:
 
 * The engine is dead if its own health is DEAD.
-* The engine hangs if jobs run and none of them gets a chunk, or ends by itself, for `hang` seconds.
-  A job that is stopped from outside tells nothing about the engine. So the silence of all jobs
-  together counts, not that of one job.
-* The engine fails if `FAILURES` jobs in a row failed, over at least a quarter of `hang`, and no job
-  was translated meanwhile. A `JobFault` is not such a failure, because it concerns one text.
+* It hangs if jobs run and none of them gets a chunk, or ends by itself, for `hang` seconds. A job
+  that is stopped from outside tells nothing, so the silence of all jobs together counts.
+* It fails if `FAILURES` jobs in a row failed, over at least a quarter of `hang`, and no job was
+  translated meanwhile. A `JobFault` is no such failure, because it concerns one text.
 
 A new engine must translate a word before it counts as ready.
 """
@@ -30,6 +29,7 @@ from gateway.engines.base.engine import (
     Aborted,
     Engine,
     EngineWrapper,
+    OpenSinks,
     Sink,
     SinkWrapper,
     is_engine_failure,
@@ -38,7 +38,7 @@ from gateway.engines.base.engine import (
 from gateway.engines.base.service import Health, S, ServiceWrapper
 from gateway.errors import EngineFault, EngineGone, JobFault, redacted
 from gateway.io.tasks import keep_running
-from gateway.job import Chunk, Job, Priority
+from gateway.job import Chunk, Job
 
 logger = logging.getLogger(__name__)
 
@@ -78,17 +78,14 @@ LOAD_TIMEOUT = 1_800.0
 class Supervision(ServiceWrapper[S]):
     """The life of the current one of a series of engines, ``engine``. A subclass passes jobs on.
 
-    :param build: constructs an engine. It must not block, because `Engine.start` does the loading.
-        The first engine is constructed at once, so that its name and profile are known before
-        anything is loaded
+    :param build: constructs an engine without blocking. The first one is constructed at once, so
+        that its name and profile are known before anything is loaded
     :param insist: keep trying also if the first start fails; otherwise `start` raises its fault
     :param poll: seconds between two checks of the engine's health
-    :param hang: seconds of silence after which the engine counts as dead, and seconds that a new
-        engine has for a little work
+    :param hang: seconds of silence after which the engine is dead, and that a new one has for a
+        probe
     :param max_backoff: longest wait before another try, in seconds
-    :param sleep: waits the given seconds; tests replace it, ``clock`` and ``chance``
-    :param clock: returns the time in seconds
-    :param chance: returns a random number from 0 to 1
+    :param sleep: waits the given seconds; tests replace it, ``clock`` and ``chance`` (0 to 1)
     """
 
     probe: str
@@ -145,9 +142,8 @@ class Supervision(ServiceWrapper[S]):
         # which happens at least once in every `poll`.
         if self.heartbeat.beats:
             self._note_output()
-        return self._silent_before + (
-            self.clock() - self._busy_since if self._running_jobs else 0.0
-        )
+        busy = self.clock() - self._busy_since if self._running_jobs else 0.0
+        return self._silent_before + busy
 
     @property
     def failing(self) -> bool:
@@ -158,24 +154,21 @@ class Supervision(ServiceWrapper[S]):
         return {**self.engine.stats(), "restarts": self.restarts, "hangs": self.hangs}
 
     async def start(self) -> None:
-        """Start the first engine.
-
-        Raises the `EngineFault` of its start, unless ``insist`` is set: then the start is tried
-        again in the background.
+        """Start the first engine. Raises the `EngineFault` of its start, unless ``insist`` is set:
+        then the start is tried again in the background.
         """
         await self._attempt(lambda: self.engine, insist=self.insist)
         supervising = keep_running("the supervisor of an engine", self._supervise)
         self._task = asyncio.create_task(supervising, name="supervisor")
 
-    def refusal(self) -> EngineFault | None:
-        """Return the fault of a job that cannot begin now, None if the engine is ready."""
+    def require_ready(self) -> None:
+        """Raise the fault of a job that cannot begin now."""
         if self._health is Health.CLOSED:
-            return EngineGone("The engine was closed; the gateway is shutting down.")
+            raise EngineGone("The engine was closed; the gateway is shutting down.")
         if self._health is not Health.READY or self.engine.health is not Health.READY:
             self._check_now.set()
             hint = "It is starting or restarting by itself; try again in a few seconds."
-            return EngineFault("The engine is not ready.", hint=hint)
-        return None
+            raise EngineFault("The engine is not ready.", hint=hint)
 
     def note_begin(self) -> None:
         """Count a job that is given to the current engine."""
@@ -226,7 +219,8 @@ class Supervision(ServiceWrapper[S]):
         """Replace the engine whenever it is dead, hangs or fails. Never returns."""
         while True:
             while self.health is Health.READY and not (self.failing or self.silence >= self.hang):
-                await self._pause()
+                self._check_now.clear()
+                await self._within(self.poll, self._check_now.wait())
             if self._health is Health.READY:  # if not, the first start failed
                 if self.health is not Health.READY:
                     logger.error("engine %s died; building a new one", self.name)
@@ -248,10 +242,7 @@ class Supervision(ServiceWrapper[S]):
     async def _attempt(
         self, build: Callable[[], S], *, probed: bool = False, insist: bool = True
     ) -> bool:
-        """Try to load an engine, and return whether it is ready.
-
-        :param insist: log a failure, which is followed by another attempt; else raise it
-        """
+        """Try to load an engine; return whether it is ready. Raise a failure unless ``insist``."""
         try:
             await self._load(build(), probed=probed)
         except Exception as exc:
@@ -265,12 +256,8 @@ class Supervision(ServiceWrapper[S]):
         return True
 
     async def _load(self, engine: S, *, probed: bool) -> None:
-        """Start an engine and make it the current one.
-
-        Until then the engine before it stays current, because it knows the name and profile of the
-        model. Raises the `EngineFault` of a start that failed, after closing the engine.
-
-        :param probed: whether the engine has to translate a word first
+        """Start an engine, have it do a little work if it is to be ``probed``, and make it the
+        current one. Until then the engine before it tells name and profile. Raises `EngineFault`.
         """
         self._set_health(Health.STARTING)
         try:
@@ -306,11 +293,6 @@ class Supervision(ServiceWrapper[S]):
     async def _work(self, engine: S) -> None:
         """Have an engine do the work that ``probe`` names."""
         raise NotImplementedError
-
-    async def _pause(self) -> None:
-        """Wait until the next check of the engine: after `poll` seconds, or at once if asked."""
-        self._check_now.clear()
-        await self._within(self.poll, self._check_now.wait())
 
     async def _within(self, seconds: float, work: Coroutine[Any, Any, object]) -> bool:
         """Wait for ``work``, or cancel it after some seconds; return whether it ended in time."""
@@ -353,8 +335,9 @@ class Supervisor(Supervision[Engine], EngineWrapper):
         return self._health is Health.READY and self.engine.serves(source, target)
 
     def submit(self, job: Job, sink: Sink) -> None:
-        fault = self.refusal()
-        if fault is not None:
+        try:
+            self.require_ready()
+        except EngineFault as fault:
             refuse(sink, fault)
             return
         self.note_begin()
@@ -368,18 +351,14 @@ class Supervisor(Supervision[Engine], EngineWrapper):
             wrapper.end(Aborted(job_id))
 
     async def _work(self, engine: Engine) -> None:
-        if (job := probe_job(engine)) is None:
-            return
-        async with aclosing(engine.translate(job)) as chunks:
-            async for _ in chunks:
-                pass
+        if (job := probe_job(engine)) is not None:
+            async with aclosing(engine.translate(job)) as chunks:
+                async for _ in chunks:
+                    pass
 
 
 class Heartbeat:
-    """A flag that is set when an engine has sent output since the last check.
-
-    It is no time stamp, because it is set with every token and read about once a second.
-    """
+    """A flag for output since the last check: set with every token, read once a second."""
 
     __slots__ = ("beats",)
 
@@ -392,9 +371,7 @@ class SupervisedSink(SinkWrapper):
 
     __slots__ = ("engine", "heartbeat", "supervisor")
 
-    def __init__(
-        self, supervisor: Supervisor, open_sinks: dict[str, Any], job: Job, sink: Sink
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, open_sinks: OpenSinks, job: Job, sink: Sink) -> None:
         super().__init__(open_sinks, job, sink)
         self.supervisor = supervisor
         self.engine = supervisor.engine
@@ -423,11 +400,5 @@ def probe_job(engine: Engine) -> Job | None:
     for source in sorted(profile.sources, key=lambda source: source != "en"):
         for target in profile.targets:
             if source != target and engine.serves(source, target):
-                return Job(
-                    id="probe",
-                    text=PROBE,
-                    source=source,
-                    target=target,
-                    priority=Priority.FINAL,
-                )
+                return Job(id="probe", text=PROBE, source=source, target=target)
     return None

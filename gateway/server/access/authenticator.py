@@ -4,8 +4,8 @@ Owns: the keys in force, the counting of client addresses, the order of the chec
 what an authenticated request is for.
 
 If neither keys nor an issuer of JSON Web Tokens are configured, no token is required and every
-caller has all permissions. `gateway.settings.catalogue.refuse_exposure` allows such a gateway to
-listen on its own machine only.
+caller has all permissions. `gateway.settings.catalogue.check` allows such a gateway to listen on
+its own machine only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ from gateway.auth.signed_tokens import Signer, Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.io import http
 from gateway.limits import Limits
-from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token, offered_tokens
+from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token
 from gateway.server.access.jwt_verification import JwtIssuer, JwtIssuerFault, KeysNotFetched
 from gateway.settings.catalogue import Settings, SettingsError, loopback
 
@@ -112,11 +112,9 @@ class Authenticator:
         self.origins.check(headers.get("origin"), host)
 
     def verify(self, token: str, *, ticket: bool = True) -> Permissions:
-        """Return the permissions of a token of any kind.
+        """Return the permissions of a token of any kind, or of any but a ticket.
 
         Raises `ClientFault`: ``unauthenticated``, or ``busy`` if the issuer's keys are not there.
-
-        :param ticket: whether a ticket is accepted
         """
         if token.startswith(api_keys.PREFIX) and self.keyring is not None:
             return self.keyring.authenticate(token, self.wall_clock())
@@ -156,13 +154,9 @@ class Authenticator:
             return
         while True:
             # The first check does not wait: the file may have changed since it was read.
-            try:
-                if await asyncio.to_thread(self._reread, self._keys_file):
-                    log.info("%d keys in %s", len(self.keyring or ()), self._keys_file)
-                    changed()
-            except Exception:
-                # The watch must go on, or a key that is revoked later would stay valid.
-                log.exception("the key file could not be checked; the known keys stay in force")
+            if await asyncio.to_thread(self._reread, self._keys_file):
+                log.info("%d keys in %s", len(self.keyring or ()), self._keys_file)
+                changed()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_S):
                     await self._reload_now.wait()
@@ -187,13 +181,14 @@ class Authenticator:
         settled, self._last_stamp = stamp == self._last_stamp, stamp
         if stamp == self._read_stamp or not settled:
             return False
-        # Stored before reading: a bad file is reported once, and not at every check.
-        self._read_stamp = stamp
         try:
-            self.keyring = Keyring.read(file.read_text(encoding="utf-8"))
+            self.keyring = Keyring(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, KeyFault) as exc:
             log.error("%s%s The keys known before stay in force.", file, _unusable(exc))
             return False
+        finally:
+            # Of a bad file too: it is reported once, and not at every check.
+            self._read_stamp = stamp
         return True
 
 
@@ -238,12 +233,8 @@ class Caller:
         *,
         ticket: bool = True,
     ) -> Permissions:
-        """Return the permissions of the caller. Raises `ClientFault`: ``unauthenticated``,
-        ``busy``.
-
-        :param permissions: permissions stated by the resume token, if the caller presented one
-        :param body_token: key in the body of the request
-        :param ticket: whether a ticket is accepted
+        """Return the permissions of the caller, who may have presented a resume token with
+        ``permissions``, or a key in the body. Raises `ClientFault`: ``unauthenticated``, ``busy``.
         """
         authenticator = self._authenticator
         # A ticket is believed even if no token is required: it names the caller's room and role.
@@ -305,24 +296,13 @@ class Caller:
         return QueryParams(self._scope.get("query_string", b"")).get("ticket")
 
 
-def accepted_subprotocol(offered: Iterable[str], chosen: str | None) -> str | None:
-    """Return the sub-protocol that the handshake's answer names, or None.
-
-    :param chosen: the negotiated codec, if any
-    """
-    # A browser fails the connection unless the answer names one that it offered. If it offered
-    # nothing but its token, the answer names the token.
-    return chosen or next(iter(offered_tokens(offered)), None)
-
-
 def build(settings: Settings, fallback: Keyring | None = None) -> Authenticator:
-    """Return the authenticator that the settings describe. Raises `SettingsError`.
-
-    :param fallback: keys in force if there is no key file
+    """Return the authenticator that the settings describe, with the keys of ``fallback`` if there
+    is no file of keys. Raises `SettingsError`.
     """
     file = None if settings.keys is None else Path(settings.keys).expanduser()
     try:
-        keyring = fallback if file is None else Keyring.read(file.read_text(encoding="utf-8"))
+        keyring = fallback if file is None else Keyring(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
         raise SettingsError(f"{settings.keys}{_unusable(exc)} Check --keys.") from exc
     # A pipe can be read only once: the next read would find no keys.
@@ -352,11 +332,12 @@ def _unusable(fault: Exception) -> str:
 
 def _issuer(settings: Settings) -> JwtIssuer | None:
     secret = None if settings.jwt_key is None else settings.jwt_key.encode()
-    if secret is None and settings.jwks_url is None and settings.jwks_file is None:
+    public = settings.jwks_url is not None or settings.jwks_file is not None
+    if secret is None and not public:
         return None
     if secret is not None and len(secret) < SECRET_BYTES:
         raise SettingsError(f"jwt_key has {len(secret)} bytes; {SECRET_BYTES} is the least.")
-    if settings.jwks_url is not None or settings.jwks_file is not None:
+    if public:
         # The owner of a public key signs tokens for other services too. Without an audience such a
         # token would be accepted here.
         if settings.jwt_audience is None:
@@ -369,10 +350,8 @@ def _issuer(settings: Settings) -> JwtIssuer | None:
         except ValueError as exc:
             raise SettingsError(f"jwks_url cannot be used: {exc}.") from exc
         if url.scheme != "https" and not loopback(url.host):
-            raise SettingsError(
-                "jwks_url must begin with https://: anyone who can answer for it could issue"
-                " tokens."
-            )
+            why = "anyone who can answer for it could issue tokens"
+            raise SettingsError(f"jwks_url must begin with https://: {why}.")
     try:
         key_set = None
         if settings.jwks_file is not None:

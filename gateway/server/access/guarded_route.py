@@ -1,7 +1,7 @@
 """HTTP routes, each with the right that it needs.
 
-Owns: the check of that right before anything else of a request is done. Must not know: what a route
-does. A route without a right cannot be made, so no route forgets the check.
+Owns: the check of that right, before all else. Must not know: what a route does. A route without a
+right cannot be made, so no route forgets the check.
 """
 
 from __future__ import annotations
@@ -66,6 +66,10 @@ PUBLIC = Right(None)
 """No key is asked for."""
 TRANSLATE = Right(Role.SPEAK, PRIVATE)
 """The right to translate in a room of one's own."""
+
+
+POST: Final = ("POST",)
+"""Methods of a route that is sent a body."""
 
 
 class GuardedRoute(Route):

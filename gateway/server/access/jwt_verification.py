@@ -3,9 +3,9 @@
 Owns: PyJWT, the algorithms, the set of public keys and when it is fetched. Must not know: sockets,
 what claims mean (`gateway.auth.permissions`).
 
-The token does not choose its algorithm. HS256 is verified with the shared secret only, RS256 and
-ES256 only with a public key of that type. Otherwise a public key, which everyone has, could serve
-as a secret to sign with (RFC 8725, section 3.1).
+The token does not choose its algorithm: HS256 is verified with the shared secret only, RS256 and
+ES256 only with a public key of that type, so that no public key serves as a secret to sign with
+(RFC 8725, section 3.1).
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class JwtIssuerFault(ValueError):
 
 
 class KeysNotFetched(ClientFault):
-    """A refusal of a token whose public key is not known yet and may come with a fetch.
-
-    :param issuer: has the fetch
-    """
+    """A refusal of a token whose public key is not known yet and may come with a fetch."""
 
     def __init__(self, issuer: JwtIssuer) -> None:
         self.issuer = issuer
@@ -128,10 +125,7 @@ class JwtIssuer:
             await asyncio.wait({task})  # other callers wait for the same fetch
 
     def fetch(self) -> asyncio.Task[None] | None:
-        """Start to fetch the public keys, and return the task.
-
-        Return the task that is under way, if any; None if the last fetch began within `AGAIN_S`.
-        """
+        """Return the task that fetches the public keys; None if one was begun within `AGAIN_S`."""
         # Stored before the fetch: failures are not repeated at the rate of bad tokens either.
         if self._fetching is None and self._due(AGAIN_S):
             self._tried_at = self._now()
@@ -218,13 +212,12 @@ def read_key_set(text: str) -> dict[str, tuple[Any, str]]:
     for number, entry in enumerate(entries):
         try:
             kind = KINDS.get(entry["kty"])
-            if kind is None or entry.get("use", "sig") != "sig" or entry.get("alg", kind) != kind:
-                continue
             # ES256 is defined for this curve only (RFC 7518, section 3.4).
-            if kind == "ES256" and entry.get("crv") != "P-256":
+            curve = kind != "ES256" or entry.get("crv") == "P-256"
+            fits = entry.get("use", "sig") == "sig" and entry.get("alg", kind) == kind and curve
+            if kind is None or not fits:
                 continue
-            # Everybody who has read a private key can sign tokens with it.
-            if "d" in entry:
+            if "d" in entry:  # everybody who has read a private key can sign tokens with it
                 private += 1
                 continue
             public[str(entry.get("kid", number))] = (jwt.PyJWK(entry, algorithm=kind).key, kind)

@@ -37,13 +37,13 @@ class AudioDecoder(Protocol):
 @cache
 def codecs() -> tuple[str, ...]:
     """Return the codecs of this installation."""
-    return (PCM, OPUS) if _has_pyav() else (PCM,)
+    return (PCM,) if importlib.util.find_spec("av") is None else (PCM, OPUS)
 
 
 @cache
 def rates() -> tuple[int, int]:
     """Return the lowest and the highest rate of PCM that this installation reads."""
-    return RATES if _has_pyav() else (SAMPLE_RATE, SAMPLE_RATE)
+    return RATES if OPUS in codecs() else (SAMPLE_RATE, SAMPLE_RATE)
 
 
 def decoder(format: AudioFormat) -> AudioDecoder:
@@ -115,31 +115,20 @@ class OpusDecoder:
 
 
 class Resampler:
-    """A converter of audio to PCM of 16 kHz.
-
-    :param format: FFmpeg's name of the format of the samples
-    :param layout: FFmpeg's name of the channels
-    :param rate: samples per second
+    """A converter of audio to PCM of 16 kHz. The format of the samples and the layout of the
+    channels are named as by FFmpeg.
     """
 
     # PyAV's `AudioResampler` makes such a graph too, with a thread for each core of the machine.
     def __init__(self, format: str, layout: str, rate: int) -> None:
         from av.filter import Graph
 
-        self._graph = Graph()
-        self._graph.threads = 1  # the thread that calls
-        self._graph.link_nodes(
-            self._graph.add(
-                "abuffer", sample_rate=f"{rate}", sample_fmt=format, channel_layout=layout
-            ),
-            self._graph.add(
-                "aformat",
-                sample_rates=f"{SAMPLE_RATE}",
-                sample_fmts="s16",
-                channel_layouts="mono",
-            ),
-            self._graph.add("abuffersink"),
-        ).configure()
+        graph = self._graph = Graph()
+        graph.threads = 1  # the thread that calls
+        given = {"sample_rate": f"{rate}", "sample_fmt": format, "channel_layout": layout}
+        made = {"sample_rates": f"{SAMPLE_RATE}", "sample_fmts": "s16", "channel_layouts": "mono"}
+        source, converter = graph.add("abuffer", **given), graph.add("aformat", **made)
+        graph.link_nodes(source, converter, graph.add("abuffersink")).configure()
 
     def resample(self, audio: Any) -> bytes:
         """Return the PCM that a frame of PyAV completes; None ends the audio."""
@@ -156,7 +145,3 @@ class Resampler:
 def silence(seconds: float) -> bytes:
     """Return silence of a length, in whole samples."""
     return bytes(SAMPLE_BYTES * round(seconds * SAMPLE_RATE))
-
-
-def _has_pyav() -> bool:
-    return importlib.util.find_spec("av") is not None

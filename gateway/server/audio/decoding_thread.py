@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from gateway.core.recognition.timing import FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME_BYTES
 from gateway.core.scheduling.turns import JobTurns
 from gateway.io.tasks import yield_to_others
 from gateway.server.audio.decoding import AudioDecoder, silence
@@ -29,6 +29,9 @@ FRAME_MEMORY = 128
 """Bytes that a frame takes beside its audio."""
 AHEAD = 2
 """Batches that the thread is given: it need not wait for the event loop between two of them."""
+
+Batch = list[tuple[bytes, float]]
+"""Frames, each with the seconds that it takes."""
 
 
 class Voice(Protocol):
@@ -52,10 +55,8 @@ class Decoded(NamedTuple):
 
 
 class UndecodedAudio:
-    """The frames of one stream that wait, and their decoder.
-
-    :param id: unique name of the stream
-    :param done: called with each batch, or with the fault of the decoder
+    """The frames of one stream that wait, and their decoder. ``done`` is called with each batch, or
+    with the fault of the decoder.
     """
 
     def __init__(
@@ -70,9 +71,9 @@ class UndecodedAudio:
         tenant: str,
     ) -> None:
         self.id, self.room, self.tenant = id, room, tenant
-        self.seconds = 0.0
+        self.waiting = 0.0
         """Seconds of audio that are not decoded."""
-        self.bytes = 0
+        self.held = 0
         """Memory of the frames that are not decoded."""
         self._thread = thread
         self._decoder = decoder
@@ -87,8 +88,8 @@ class UndecodedAudio:
         """Decode a frame that takes ``seconds``."""
         if self._done is None:
             return
-        self.seconds += seconds
-        self.bytes += len(frame) + FRAME_MEMORY
+        self.waiting += seconds
+        self.held += len(frame) + FRAME_MEMORY
         self._frames.append((frame, seconds))
         self._wait()
 
@@ -102,11 +103,11 @@ class UndecodedAudio:
         self._thread.remove(self)
         self._done = None  # it refers to the stream, which refers to this object
         self._frames.clear()
-        self.seconds, self.bytes = 0.0, 0
+        self.waiting, self.held = 0.0, 0
 
-    def batch(self) -> list[tuple[bytes, float]]:
+    def batch(self) -> Batch:
         """Remove and return the frames that are decoded at once."""
-        taken: list[tuple[bytes, float]] = []
+        taken: Batch = []
         work = 0.0
         while self._frames and work < BATCH_S:
             taken.append(self._frames.popleft())
@@ -116,7 +117,7 @@ class UndecodedAudio:
     @property
     def work(self) -> int:
         """Work of the next batch, in milliseconds of audio."""
-        work = self.seconds + FRAME_WORK_S * len(self._frames)
+        work = self.waiting + FRAME_WORK_S * len(self._frames)
         return round(1000 * min(BATCH_S, work))
 
     @property
@@ -124,7 +125,7 @@ class UndecodedAudio:
         """True if no frame will come after the waiting ones."""
         return self._finishing and not self._frames
 
-    def decode(self, batch: list[tuple[bytes, float]], last: bool) -> Decoded:
+    def decode(self, batch: Batch, last: bool) -> Decoded:
         """Decode frames. It runs in the thread."""
         pcm, broken = [self._rest], 0
         for frame, seconds in batch:
@@ -142,15 +143,15 @@ class UndecodedAudio:
         self._rest = whole[end:]
         return Decoded(whole[:end], self._voice.probabilities(whole[:end]), broken, last)
 
-    def decoded(self, batch: list[tuple[bytes, float]], result: Decoded | BaseException) -> None:
+    def decoded(self, batch: Batch, result: Decoded | BaseException) -> None:
         """Report a batch, and wait for the next turn."""
         self._busy = False
         if self._done is None:
             return
-        self.seconds = max(0.0, self.seconds - sum(taken for _, taken in batch))
-        self.bytes -= sum(len(frame) + FRAME_MEMORY for frame, _ in batch)
+        self.waiting = max(0.0, self.waiting - sum(taken for _, taken in batch))
+        self.held -= sum(len(frame) + FRAME_MEMORY for frame, _ in batch)
         if not self._frames:
-            self.seconds = 0.0  # sums of fractions are not exact
+            self.waiting = 0.0  # sums of fractions are not exact
         self._done(result)
         if not isinstance(result, BaseException) and not result.last:
             self._wait()
@@ -194,17 +195,11 @@ class DecodingThread:
             audio = self._waiting.pop(id)
             batch = audio.batch()
             self._given += 1
-            work = asyncio.get_running_loop().run_in_executor(
-                self._pool, audio.decode, batch, audio.last
-            )
+            loop = asyncio.get_running_loop()
+            work = loop.run_in_executor(self._pool, audio.decode, batch, audio.last)
             work.add_done_callback(partial(self._ended, audio, batch))
 
-    def _ended(
-        self,
-        audio: UndecodedAudio,
-        batch: list[tuple[bytes, float]],
-        work: asyncio.Future[Decoded],
-    ) -> None:
+    def _ended(self, audio: UndecodedAudio, batch: Batch, work: asyncio.Future[Decoded]) -> None:
         self._given -= 1
         if work.cancelled():
             return  # the gateway ends

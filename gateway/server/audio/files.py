@@ -99,7 +99,9 @@ async def _decoder(file: bytes) -> AsyncGenerator[Sound]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        # Before Python 3.12 `wait` alone returns only after the end of the output, which a full
+        # buffer keeps from being read.
+        await process.communicate()
 
 
 async def _give(file: bytes, to: asyncio.StreamWriter) -> None:

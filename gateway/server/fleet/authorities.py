@@ -10,23 +10,17 @@ link lets one of them succeed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import weakref
-from collections.abc import Callable
 
-from gateway.core.history.event_log import StreamPosition
+from gateway.core.history.event_log import EventLog, StreamPosition
+from gateway.core.replication import messages
 from gateway.core.replication.authority import Authority
-from gateway.core.replication.messages import (
-    Decided,
-    Dismissed,
-    FeedMessage,
-    InboxMessage,
-    decode_decided,
-    encode,
-)
 from gateway.core.replication.replica import Replica
-from gateway.errors import ClientFault
+from gateway.core.room.room import RoomOptions
+from gateway.errors import ClientFault, redacted
 from gateway.io.tasks import BackgroundTasks
 from gateway.protocol.messages import Retracted
 from gateway.server.fleet.link import FleetLink
@@ -41,21 +35,16 @@ FULL = 1_000
 
 
 class Authorities:
-    """The authorities of one gateway.
-
-    :param fleet: the fleet of this gateway
-    :param turn: lock under which logs are restored, one at a time
-    """
+    """The authorities of one gateway. Logs are restored one at a time, under the lock ``turn``."""
 
     def __init__(self, fleet: Fleet, link: FleetLink, turn: asyncio.Lock) -> None:
         self.rooms: dict[str, Authority] = {}
-        self.taking: set[str] = set()
-        """Names of the rooms that this gateway tries to take."""
+        self.taking: dict[str, list[messages.InboxMessage]] = {}
+        """Rooms that this gateway tries to take, by name, with the requests that came early."""
         self._fleet = fleet
         self._host = fleet.host
         self._link = link
         self._turn = turn
-        self._early: dict[str, list[InboxMessage]] = {}
         self._tasks = BackgroundTasks(log, "a room could not be taken")
 
     @property
@@ -63,13 +52,19 @@ class Authorities:
         """Number of durable events of this gateway that are not written."""
         return sum(map(self._link.unwritten, list(self.rooms)))
 
-    def receive(self, message: InboxMessage) -> None:
-        """Carry out a request of a gateway."""
+    def receive(self, payload: bytes) -> None:
+        """Carry out a request of a gateway. Never raises, since the other rooms have to go on."""
+        try:
+            self._receive(messages.decode_inbox(payload))
+        except Exception as exc:
+            log.error("a request of a gateway failed", exc_info=redacted(exc))
+
+    def _receive(self, message: messages.InboxMessage) -> None:
         authority = self.rooms.get(message.room)
         if authority is None:
             if message.room in self.taking:
-                self._early.setdefault(message.room, []).append(message)
-        elif isinstance(message, Dismissed):
+                self.taking[message.room].append(message)
+        elif isinstance(message, messages.Dismissed):
             self.end(authority)
         else:
             now = self._host.now()
@@ -90,7 +85,7 @@ class Authorities:
 
     def end(self, authority: Authority) -> None:
         """End a room in all gateways, and delete its log."""
-        authority.feed.ended()
+        authority.feed.send(messages.Ended)
         self.release(authority, end=True)
 
     def release(self, authority: Authority, *, end: bool = False) -> None:
@@ -126,13 +121,13 @@ class Authorities:
     def take(self, replica: Replica) -> None:
         """Try to become the authority of a room that no gateway owns."""
         if replica.name not in self.taking and not self._fleet.draining:
-            self.taking.add(replica.name)
+            self.taking[replica.name] = []
             self._tasks.start(self._acquire(replica))
 
     async def fill(self, replica: Replica) -> None:
         """Give a replica the events that its feed has not brought yet."""
         for _, payload in await self._link.read(replica.name, replica.log.seq):
-            replica.apply(decode_decided(payload), self._host.now())
+            replica.apply(messages.decode_decided(payload), self._host.now())
 
     async def _acquire(self, replica: Replica) -> None:
         """Take a room if no gateway owns it, and become its authority."""
@@ -140,18 +135,14 @@ class Authorities:
         try:
             if replica.owner is not None or not await link.acquire(name):
                 return
-            try:
+            with contextlib.suppress(ClientFault):  # the link is gone again
                 await self.fill(replica)
-            except ClientFault:  # the link is gone again
-                link.release(name)
-                return
-            if self._fleet.draining:  # another gateway is to have it
-                link.release(name)
-            elif link.owns(name):
-                await self._open(replica)
+                if link.owns(name) and not self._fleet.draining:
+                    await self._open(replica)
+                    return
+            link.release(name)
         finally:
-            self.taking.discard(name)
-            early = self._early.pop(name, [])
+            early = self.taking.pop(name)
             authority = self.rooms.get(name)
             if authority is not None:
                 for message in early:
@@ -161,45 +152,42 @@ class Authorities:
     async def _open(self, replica: Replica) -> None:
         """Become the authority of a room, whose log is restored in a thread: it may be long."""
         async with self._turn:
-            authority = await asyncio.to_thread(self._authority(replica))
+            history = replica.log.copied(self._host.now())
+            history.epoch = history.epoch or secrets.token_hex(4)
+            # The owner before may have died, and then captions have not ended.
+            history.before = StreamPosition(history.epoch, history.seq)
+            options = self._host.options(replica.name)
+            authority = await asyncio.to_thread(self._authority, replica, history, options)
         if not self._link.owns(replica.name):  # it was lost meanwhile
             return
         self.rooms[replica.name] = authority
         self._host.add(authority)
         self._fleet.space.watch(authority.log)
 
-    def _authority(self, replica: Replica) -> Callable[[], Authority]:
-        """Return a function that makes the authority of a room and touches nothing else."""
-        host, link, name = self._host, self._link, replica.name
-        history = replica.log.copied(host.now())
-        history.epoch = history.epoch or secrets.token_hex(4)
-        # The owner before may have died, and then captions have not ended.
-        history.before = StreamPosition(history.epoch, history.seq)
-        options = host.options(name)
+    def _authority(self, replica: Replica, history: EventLog, options: RoomOptions) -> Authority:
+        """Return the authority of a room. It is made in a thread, so nothing else is touched."""
+        link, name = self._link, replica.name
 
-        def make() -> Authority:
-            def emit(message: FeedMessage) -> None:
-                if isinstance(message, Decided):
-                    event = message.event
-                    assert event.seq is not None, "a durable event has a number"
-                    erased = made.erased(event) if isinstance(event, Retracted) else []
-                    changed = [(entry.event.seq or 0, encode(entry)) for entry in erased]
-                    link.append(name, event.seq, encode(message), changed)
-                else:
-                    alone = made.only_in(link.id)
-                    link.publish(name, message, None if alone else encode(message))
+        def emit(message: messages.FeedMessage) -> None:
+            if isinstance(message, messages.Decided):
+                event = message.event
+                assert event.seq is not None, "a durable event has a number"
+                erased = made.erased(event) if isinstance(event, Retracted) else []
+                changed = [(entry.event.seq or 0, messages.encode(entry)) for entry in erased]
+                link.append(name, event.seq, messages.encode(message), changed)
+            else:
+                alone = made.only_in(link.id)
+                link.publish(name, message, None if alone else messages.encode(message))
 
-            authority = Authority(
-                name,
-                log=history,
-                term=secrets.token_hex(4),
-                began=replica.began or host.wall(),
-                emit=emit,
-                full=lambda: link.unwritten(name) >= FULL,
-                **options,
-            )
-            # Else the room and all its events would wait for the garbage collector.
-            made = weakref.proxy(authority)
-            return authority
-
-        return make
+        authority = Authority(
+            name,
+            log=history,
+            term=secrets.token_hex(4),
+            began=replica.began or self._host.wall(),
+            emit=emit,
+            full=lambda: link.unwritten(name) >= FULL,
+            options=options,
+        )
+        # Else the room and all its events would wait for the garbage collector.
+        made = weakref.proxy(authority)
+        return authority

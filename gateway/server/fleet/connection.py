@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -31,7 +31,6 @@ from gateway.server.fleet.pipelined_connection import (
 
 log = logging.getLogger("gateway.fleet")
 
-T = TypeVar("T")
 Work = Callable[[PipelinedConnection], Coroutine[Any, Any, None]]
 
 RETRY_S: Final = 0.1
@@ -50,29 +49,24 @@ class LinkPart:
     """A part of the link: tasks on a connection of their own.
 
     :param name: shown in logs and metrics
-    :param changed: called when ``working`` has changed, with the reason if it works no longer
     """
 
-    def __init__(
-        self, name: str, redis: RedisConnection, changed: Callable[[Away | None], None]
-    ) -> None:
+    def __init__(self, name: str, redis: RedisConnection) -> None:
         self.working = False
         self.proved = False
         """True while the connection of now has done what the part needs. It counts as working at
         once, or later if those before were lost soon."""
         self._name = name
         self._redis = redis
-        self._changed = changed
         self._begun = 0.0
         self._tries = 0
         self._short = 0  # connections in a row that worked and were lost soon
         self._settling: asyncio.TimerHandle | None = None
+        redis.parts.append(self)
 
     async def run(self, *work: Work, lost: Callable[[], None] = lambda: None) -> None:
-        """Run tasks on a connection of their own, and on another one after any failure.
-
-        :param work: tasks that end only by raising, as a rule `Away`
-        :param lost: called after the tasks of a connection have ended
+        """Run tasks that end only by raising (as a rule `Away`) on a connection of their own, and
+        on another one after any failure. After the tasks of each have ended, ``lost`` is called.
         """
         run = partial(self._run, work, lost)
         await keep_running(self._name, run, expected=Away, pause=self._pause)
@@ -103,16 +97,16 @@ class LinkPart:
 
     def _settled(self) -> None:
         self.working = True
-        self._changed(None)
+        self._redis.update(None)
 
     def _fails(self, away: Away) -> None:
-        lived = asyncio.get_running_loop().time() - self._begun
-        long = lived >= SETTLED_S
-        self._tries = 0 if long else self._tries + 1
-        if long or self.proved:
-            self._short = 0 if long else self._short + 1
+        if asyncio.get_running_loop().time() - self._begun >= SETTLED_S:
+            self._short = self._tries = 0
+        else:
+            self._short += self.proved
+            self._tries += 1
         self.working = self.proved = False
-        self._changed(away)
+        self._redis.update(away)
 
     def _pause(self) -> float:
         return min(MOST_S, RETRY_S * 2.0 ** min(self._tries - 1, 9))
@@ -152,19 +146,19 @@ class Skipping:
     ) -> bool:
         if not isinstance(exc, Exception):
             return False
+        self.note(exc)
+        return True
+
+    def note(self, exc: Exception) -> None:
+        """Count a failure, and log the 1st, 2nd, 4th, 8th ..."""
         self.count += 1
-        if not self.count & (self.count - 1):  # the 1st, 2nd, 4th, 8th ...
+        if not self.count & (self.count - 1):
             line = "something in Redis cannot be read and is skipped (%d)"
             log.error(line, self.count, exc_info=redacted(exc))
-        return True
 
 
 class RedisConnection:
-    """A client of Redis, and the parts that use it.
-
-    :param url: such as ``redis://localhost:6379/0``
-    :param changed: called when Redis goes away and when it comes back
-    """
+    """A client of Redis, and the parts that use it."""
 
     def __init__(self, url: str, changed: Callable[[bool], None]) -> None:
         self.up = False
@@ -174,50 +168,48 @@ class RedisConnection:
         """Set once it is known whether Redis can be used."""
         self.skipping = Skipping()
         """Block that reads from Redis: one message must not stop all others."""
-        # Without retries, because a silent reconnection would hide what was lost.
+        # Without retries, because a silent reconnection would hide what was lost. Without
+        # `socket_timeout`, because redis-py sends with `asyncio.wait_for` then, which may lose a
+        # cancellation before Python 3.12: the task would never end.
         self._redis: Redis = Redis.from_url(
             url,
-            socket_timeout=TIMEOUT_S,
+            socket_timeout=None,
             socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
             protocol=2,  # of which all answers are lists
         )
-        self._parts: list[LinkPart] = []
+        self.parts: list[LinkPart] = []
         self._changed = changed
 
-    def part(self, name: str) -> LinkPart:
-        """Return a new part of the link, without which it does not work."""
-        part = LinkPart(name, self, self._update)
-        self._parts.append(part)
-        return part
-
-    async def run(self, call: Callable[[Redis], Awaitable[T]]) -> T:
-        """Return the result of a call that needs no connection of its own. Raises `Away`."""
+    async def execute(self, *command: str | int | bytes) -> Any:
+        """Return the answer to a command that needs no connection of its own. Raises `Away`."""
+        redis: Any = self._redis  # `execute_command` has no types
         with translated():
-            return await call(self._redis)
-
-    async def evaluate(self, script: str, keys: Sequence[str], *values: str | int) -> Any:
-        """Return the result of a script, see `gateway.server.fleet.lua_scripts`. Raises `Away`."""
-        redis: Any = self._redis  # its own type has texts only
-        return await self.run(lambda _: redis.eval(script, len(keys), *keys, *values))
+            async with asyncio.timeout(TIMEOUT_S):
+                return await redis.execute_command(*command)
 
     def joined(self, version: str, *, own: str) -> None:
         """Note the version of the messages that the fleet uses."""
         foreign = None if version == own else version
-        if foreign is not None and foreign != self.foreign:
+        if foreign == self.foreign:
+            return
+        self.foreign = foreign
+        if foreign is not None:
             log.error(
                 "The gateways of this Redis exchange messages of version %s, and this one of "
                 "version %s. It serves no shared rooms until they have ended.",
                 version,
                 own,
             )
-        if foreign != self.foreign:
-            self.foreign = foreign
-            self._update(None)
+        self.update(None)
 
-    def _update(self, away: Away | None) -> None:
-        """Note that the state of a part or the version has changed."""
-        up = self.foreign is None and all(part.working for part in self._parts)
+    def update(self, away: Away | None) -> None:
+        """Note that the state of a part or the version has changed. Without all parts, and the
+        same version, the link does not work.
+
+        :param away: why a part works no longer
+        """
+        up = self.foreign is None and all(part.working for part in self.parts)
         if up or away is not None or self.foreign is not None:
             if not self.known.is_set() and away is not None:
                 log.warning("Redis cannot be reached: %s", away)
@@ -237,11 +229,12 @@ class RedisConnection:
         connection = pool.make_connection()
         try:
             with translated():
-                await connection.connect()
-                # The handshake of redis-py may pass without a password that Redis requires, and
-                # Redis closes on a long command then, without a reason.
-                await connection.send_command("PING", check_health=False)
-                await connection.read_response()
+                async with asyncio.timeout(TIMEOUT_S):
+                    await connection.connect()
+                    # The handshake of redis-py may pass without a password that Redis requires,
+                    # and Redis closes on a long command then, without a reason.
+                    await connection.send_command("PING", check_health=False)
+                    await connection.read_response()
             yield PipelinedConnection(connection)
         finally:
             await connection.disconnect(nowait=True)

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
@@ -24,7 +24,7 @@ import msgspec
 from gateway.errors import ClientFault, ErrorCode
 from gateway.io.tasks import BackgroundTasks, keep_running
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import MOST_S, RedisConnection
+from gateway.server.fleet.connection import MOST_S, LinkPart, RedisConnection
 from gateway.server.fleet.pipelined_connection import (
     TIMEOUT_S,
     Away,
@@ -52,8 +52,8 @@ OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
 
 
-class FeedListener(Protocol):
-    """The follower of rooms."""
+class LinkListener(Protocol):
+    """The rooms that a gateway shares."""
 
     async def begin(self, name: str, entries: Sequence[Entry]) -> None:
         """Handle the durable events of a room so far. No other call comes before this returns."""
@@ -77,13 +77,28 @@ class FeedListener(Protocol):
     def on_broadcast(self, payload: bytes) -> None:
         """Handle a message to all gateways, this gateway's own included."""
 
+    def on_request(self, payload: bytes) -> None:
+        """Handle a request of a gateway. The requests of each gateway come in its order."""
+
+    def on_lost(self, name: str) -> None:
+        """Note that this gateway owns a room no longer."""
+
+    def on_gateway_lost(self, gateway: str) -> None:
+        """Note that a gateway that sent requests shows no life."""
+
+    def on_connection(self, up: bool) -> None:
+        """Note that Redis went away or came back."""
+
+    def on_key(self, key: bytes) -> None:
+        """Sign with the key that all gateways share."""
+
 
 @dataclass(slots=True, eq=False)
 class RoomFeed:
     """A room whose feed is read."""
 
     name: str
-    listener: FeedListener
+    listener: LinkListener
     fence: int = 0
     owner: str | None = None
     seq: int = 0
@@ -121,11 +136,11 @@ class RoomFeed:
 class Feeds:
     """The feeds that one gateway follows."""
 
-    def __init__(self, connection: RedisConnection, listener: FeedListener) -> None:
+    def __init__(self, connection: RedisConnection, listener: LinkListener) -> None:
         self.rooms: dict[str, RoomFeed] = {}
         self._connection = connection
-        self._part = connection.part("the feeds of the link")
-        self._listener = listener
+        self._part = LinkPart("the feeds of the link", connection)
+        self.listener = listener
         self._subscriptions: PipelinedConnection | None = None
         self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
 
@@ -135,7 +150,7 @@ class Feeds:
         The listener is called again from the next turn of the loop on, first with the owner. Raises
         `ClientFault` (``busy``) if Redis is away.
         """
-        room = self.rooms[name] = RoomFeed(name, self._listener)
+        room = self.rooms[name] = RoomFeed(name, self.listener)
         room.subscribed = asyncio.get_running_loop().create_future()
         try:
             with translated():
@@ -145,23 +160,21 @@ class Feeds:
                     await self._connected().send([("SUBSCRIBE", lua_scripts.feed(name))])
                     await room.subscribed
             entries = await self.read(name)
-            held = await self._connection.run(lambda redis: redis.get(lua_scripts.lease(name)))
+            held = await self._connection.execute("GET", lua_scripts.lease(name))
         except Away as exc:
             self.rooms.pop(name, None)
             raise unreachable() from exc
-        assert not isinstance(held, str), "answers of Redis are not decoded"
         room.owner, room.fence = self.owner(held)
         if entries:
             room.seq = entries[-1][0]
-        await self._listener.begin(name, entries)
+        await self.listener.begin(name, entries)
         asyncio.get_running_loop().call_soon(self._hand_over, room)
 
     async def unfollow(self, name: str) -> None:
         """Stop following a room."""
         self.rooms.pop(name, None)
-        if self._subscriptions is not None:
-            with contextlib.suppress(Away):  # the next connection does not subscribe to it
-                await self._connected().send([("UNSUBSCRIBE", lua_scripts.feed(name))])
+        with contextlib.suppress(Away):  # the next connection does not subscribe to it
+            await self._connected().send([("UNSUBSCRIBE", lua_scripts.feed(name))])
 
     async def read(self, name: str, after: int = 0) -> list[Entry]:
         """Return the durable events of any room after a number. Raises `Away`."""
@@ -177,12 +190,14 @@ class Feeds:
 
     async def _pages(self, name: str, after: int) -> AsyncIterator[list[Entry]]:
         """Read a log in pages, so that a long one does not stop the event loop. Raises `Away`."""
+        key, scores = lua_scripts.log(name), ("+inf", "BYSCORE", "LIMIT", 0, PAGE, "WITHSCORES")
         page: list[Entry] = [(after, b"")]
         while page:
-            rows = await self._connection.run(partial(_page, lua_scripts.log(name), page[-1][0]))
-            page = [(int(number), event) for event, number in rows if math.isfinite(number)]
+            rows = await self._connection.execute("ZRANGE", key, f"({page[-1][0]}", *scores)
+            numbered = zip(map(float, rows[1::2]), rows[::2], strict=True)
+            page = [(int(number), event) for number, event in numbered if math.isfinite(number)]
             yield page
-            if len(rows) < PAGE:
+            if len(rows) < 2 * PAGE:
                 return
 
     def owner(self, value: bytes | None) -> tuple[str | None, int]:
@@ -198,8 +213,6 @@ class Feeds:
         """Give the listener a volatile message of this gateway, which need not pass through Redis.
 
         Returns False if too many messages wait.
-
-        :param after: number of the last durable event before it, which may be on its way
         """
         if room.own < room.fence:  # another gateway owns the room, and this one will be told
             return True
@@ -224,11 +237,6 @@ class Feeds:
         self._subscriptions = connection
         while True:
             answer = await connection.read()
-            if isinstance(answer, Away):
-                try:
-                    raise answer
-                finally:
-                    del answer  # it refers to this frame
             self._part.works()
             with self._connection.skipping:
                 self._read(*answer)
@@ -261,15 +269,14 @@ class Feeds:
         return self._subscriptions
 
     def _read(self, kind: bytes, channel: bytes, data: Any = None) -> None:
-        """Handle a message of Redis.
-
-        :param kind: ``message``, or what is answered: ``subscribe``, ``unsubscribe`` or ``pong``
+        """Handle a message of Redis (``message``), or an answer: ``subscribe``, ``unsubscribe`` or
+        ``pong``.
         """
         if kind == b"pong":
             return
         name = lua_scripts.room_of(channel)
         if not name and kind == b"message":
-            self._listener.on_broadcast(data)
+            self.listener.on_broadcast(data)
         room = self.rooms.get(name)
         if room is None:
             return
@@ -277,18 +284,14 @@ class Feeds:
             if room.reading:
                 room.hold([unpack(data)])
             else:
-                self._deliver(room, unpack(data))
+                self._deliver(room, *unpack(data))
         elif kind == b"subscribe":
             if room.subscribed is None:  # the connection is new
                 self._begin_reload(room)
             elif not room.subscribed.done():
                 room.subscribed.set_result(None)
 
-    def _deliver(self, room: RoomFeed, message: Message) -> None:
-        with self._connection.skipping:
-            self._handle(room, *message)
-
-    def _handle(self, room: RoomFeed, fence: int, seq: int, payload: bytes) -> None:
+    def _deliver(self, room: RoomFeed, fence: int, seq: int, payload: bytes) -> None:
         if seq > VOLATILE:  # the fence was checked when it was written
             if seq == room.seq + 1:
                 room.seq = seq
@@ -334,7 +337,8 @@ class Feeds:
             room.listener.owner_changed(room.name, room.owner)
         held, room.held = room.held or deque(), None
         while held and not room.reading:
-            self._deliver(room, held.popleft())
+            with self._connection.skipping:
+                self._deliver(room, *held.popleft())
         if held:  # there was another hole
             room.hold(held)
 
@@ -344,13 +348,8 @@ def unreachable() -> ClientFault:
     return ClientFault(ErrorCode.BUSY, "This gateway cannot reach the others; connect again.")
 
 
-_encoder = msgspec.msgpack.Encoder()
+pack: Callable[[Message], bytes] = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(tuple[int, int, Any])
-
-
-def pack(message: Message) -> bytes:
-    """Return a message of a feed as MessagePack."""
-    return _encoder.encode(message)
 
 
 def unpack(data: bytes) -> Message:
@@ -361,11 +360,3 @@ def unpack(data: bytes) -> Message:
     if not isinstance(payload, bytes):
         raise ValueError("no bytes")
     return fence, seq, payload
-
-
-async def _page(key: str, after: int, redis: Any) -> list[tuple[bytes, float]]:
-    """Return the next entries of a log, each with its number."""
-    rows: list[tuple[bytes, float]] = await redis.zrange(
-        key, f"({after}", "+inf", byscore=True, withscores=True, offset=0, num=PAGE
-    )
-    return rows

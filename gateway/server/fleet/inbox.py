@@ -7,16 +7,15 @@ say.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from gateway.server.fleet import lua_scripts
-from gateway.server.fleet.connection import RedisConnection
-from gateway.server.fleet.pipelined_connection import (
-    TIMEOUT_S,
-    Arguments,
-    PipelinedConnection,
-)
+from gateway.server.fleet.connection import LinkPart, RedisConnection
+from gateway.server.fleet.feeds import LinkListener
+from gateway.server.fleet.pipelined_connection import TIMEOUT_S, PipelinedConnection, Question
 
 log = logging.getLogger("gateway.fleet")
 
@@ -29,29 +28,16 @@ KEPT_MS: Final = 600_000
 
 
 class Inbox:
-    """The inbox of one gateway.
+    """The inbox of one gateway."""
 
-    :param id: name of this gateway
-    :param received: called with each request
-    :param gateway_lost: called with the name of a sender that shows no life
-    """
-
-    def __init__(
-        self,
-        id: str,
-        connection: RedisConnection,
-        *,
-        received: Callable[[bytes], None],
-        gateway_lost: Callable[[str], None],
-    ) -> None:
+    def __init__(self, id: str, connection: RedisConnection, listener: LinkListener) -> None:
         self._key = lua_scripts.inbox(id)
         self._connection = connection
-        self._part = connection.part("the inbox of the link")
-        self._received = received
-        self._gateway_lost = gateway_lost
+        self._part = LinkPart("the inbox of the link", connection)
+        self._listener = listener
         self._read_to: bytes | str = "0-0"
         self._newest: dict[str, int] = {}  # number of the newest request of each sender
-        self._missing: dict[str, int] = {}  # renewals without a sign of life of each sender
+        self._missing: Counter[str] = Counter()  # renewals without a sign of life of each sender
 
     async def run(self) -> None:
         """Read the requests until cancelled."""
@@ -72,36 +58,26 @@ class Inbox:
                     with self._connection.skipping:
                         self._read(fields)
 
-    def add_to(self, commands: list[Arguments]) -> Callable[[list[Any]], None]:
-        """Add the question for signs of life to commands; return a function for the answers.
+    def questions(self) -> Iterator[Question]:
+        """Yield the questions of a renewal: whether the senders live.
 
         Requests that were read are deleted, since they have texts that may be retracted.
         """
-        senders = list(self._newest)
-        commands.append(("EVAL", lua_scripts.FORGET, 1, self._key, self._read_to, KEPT_MS))
-        if senders:
-            commands.append(("MGET", *map(lua_scripts.alive, senders)))
-
-        def read(answers: list[Any]) -> None:
-            answers.pop(0)
-            for sender, sign in zip(senders, answers.pop(0) if senders else (), strict=True):
-                self._watch(sender, sign is not None)
-
-        return read
+        yield ("EVAL", lua_scripts.FORGET, 1, self._key, self._read_to, KEPT_MS), None
+        if senders := list(self._newest):
+            yield ("MGET", *map(lua_scripts.alive, senders)), partial(self._watch, senders)
 
     def _read(self, fields: list[bytes]) -> None:
         values = dict(zip(fields[::2], fields[1::2], strict=True))
         sender, number, payload = values[b"f"].decode(), int(values[b"n"]), values[b"p"]
         if number > self._newest.get(sender, 0):  # else the sender had no answer, and repeats it
             self._newest[sender] = number
-            self._received(payload)
+            self._listener.on_request(payload)
 
-    def _watch(self, sender: str, lives: bool) -> None:
-        if lives:
-            self._missing.pop(sender, None)
-            return
-        self._missing[sender] = self._missing.get(sender, 0) + 1
-        if self._missing[sender] >= LOST_TICKS:
-            del self._missing[sender], self._newest[sender]
-            log.warning("gateway %s is gone", sender)
-            self._gateway_lost(sender)
+    def _watch(self, senders: Sequence[str], signs: Sequence[bytes | None]) -> None:
+        for sender, sign in zip(senders, signs, strict=True):
+            self._missing[sender] = 0 if sign is not None else self._missing[sender] + 1
+            if self._missing[sender] >= LOST_TICKS:
+                del self._missing[sender], self._newest[sender]
+                log.warning("gateway %s is gone", sender)
+                self._listener.on_gateway_lost(sender)

@@ -1,22 +1,22 @@
 """The leases of a gateway: the rooms that it owns.
 
 Owns: when a room is taken, renewed, taken again and lost. Must not know: what is written about a
-room, or in which order (`gateway.server.fleet.writer`).
+room, or in which order (`gateway.server.fleet.write_queue`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Entry, Feeds, RoomFeed
-from gateway.server.fleet.pipelined_connection import Arguments, Away
+from gateway.server.fleet.pipelined_connection import Arguments, Away, Question
 
 log = logging.getLogger("gateway.fleet")
 
@@ -47,17 +47,13 @@ class OwnedRoom:
     """Keys of its lease, fence and log."""
 
     def __post_init__(self) -> None:
-        self.feed = lua_scripts.feed(self.name)
-        name = self.name
-        self.keys = (lua_scripts.lease(name), lua_scripts.fence(name), lua_scripts.log(name))
+        self.feed, self.keys = lua_scripts.feed(self.name), lua_scripts.keys(self.name)
 
 
 class Leases:
     """The rooms that one gateway owns.
 
-    :param id: name of this gateway
     :param kept_ms: milliseconds that the log of a room outlives the last renewal of its lease
-    :param lost: called with the name of a room that this gateway owns no longer
     :param lapsed: called if `OwnedRoom.lapsed` or `OwnedRoom.missing` of a room was set
     """
 
@@ -68,7 +64,6 @@ class Leases:
         feeds: Feeds,
         *,
         kept_ms: int,
-        lost: Callable[[str], None],
         lapsed: Callable[[], None],
     ) -> None:
         self.rooms: dict[str, OwnedRoom] = {}
@@ -76,7 +71,6 @@ class Leases:
         self._id = id
         self._connection = connection
         self._feeds = feeds
-        self._lost = lost
         self._lapsed = lapsed
 
     async def acquire(self, name: str) -> bool:
@@ -90,9 +84,8 @@ class Leases:
                 word = "" if room.seq else "unknown"
                 fence, last, wait = await self._take(room, room.fence, word)
             except Away as exc:
-                with self._connection.skipping:
-                    if exc.damaged:
-                        raise
+                if exc.damaged:
+                    self._connection.skipping.note(exc)
                 return False
             if fence:
                 owned = self.rooms[name] = OwnedRoom(name, fence, "")
@@ -115,8 +108,7 @@ class Leases:
             if not exc.damaged:
                 raise
             fence = last = 0
-            with self._connection.skipping:
-                raise
+            self._connection.skipping.note(exc)
         if fence:
             await self._own(owned, room, fence, last)
         else:
@@ -130,39 +122,23 @@ class Leases:
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
             log.warning("a room was lost", extra={"room": room.name})
-            self._lost(room.name)
+            self._feeds.listener.on_lost(room.name)
 
-    def add_to(self, commands: list[Arguments]) -> Callable[[list[Any]], None]:
-        """Add the commands of one renewal; return a function that reads their answers.
-
-        The function takes its answers from the front of a list.
-        """
-        commands.append(("EVAL", lua_scripts.PRESENT, 1, lua_scripts.SINCE, LEASE_MS))
-        owned = [(room, room.value) for room in self.rooms.values()]
-        others = [room for room in self._feeds.rooms.values() if room.name not in self.rooms]
-        if owned:
-            keys = chain.from_iterable(room.keys for room, _ in owned)
-            values = [value for _, value in owned]
-            times = (LEASE_MS, self.kept_ms)
-            commands.append(("EVAL", lua_scripts.RENEW, 3 * len(owned), *keys, *times, *values))
-        if others:
-            commands.append(("MGET", *(lua_scripts.lease(room.name) for room in others)))
-
-        def read(answers: list[Any]) -> None:
-            answers.pop(0)
-            for (room, value), word in zip(owned, answers.pop(0) if owned else (), strict=True):
-                if room.value == value and self.rooms.get(room.name) is room:
-                    self._renewed(room, word)
-            for followed, value in zip(others, answers.pop(0) if others else (), strict=True):
-                self._seen(followed, value)
-
-        return read
+    def questions(self) -> Iterator[Question]:
+        """Yield the questions of a renewal: rooms that are to stay here, owners of the others."""
+        yield ("EVAL", lua_scripts.PRESENT, 1, lua_scripts.SINCE, LEASE_MS), None
+        if owned := list(self.rooms.values()):
+            keys = [key for room in owned for key in room.keys]
+            values = [room.value for room in owned]
+            rest: Arguments = (*keys, LEASE_MS, self.kept_ms, *values)
+            read = partial(self._renewed, owned, values)
+            yield ("EVAL", lua_scripts.RENEW, len(keys), *rest), read
+        if others := [room for name, room in self._feeds.rooms.items() if name not in self.rooms]:
+            leases = (lua_scripts.lease(room.name) for room in others)
+            yield ("MGET", *leases), partial(self._seen, others)
 
     async def _own(self, owned: OwnedRoom, room: RoomFeed, fence: int, last: int) -> None:
-        """Note a lease.
-
-        :param last: number of the last event that Redis has
-        """
+        """Note a lease, and that Redis has the events up to ``last``."""
         owned.fence, owned.value, owned.lapsed = fence, f"{self._id} {fence}", False
         if last < room.seq:
             until = room.seq
@@ -172,28 +148,32 @@ class Leases:
         room.own = fence
         room.set_owner(self._id, fence)
 
-    def _renewed(self, room: OwnedRoom, word: bytes) -> None:
-        if word == b"other":
-            self.lose(room)
-        elif word == b"gone":
-            room.lapsed = True
-            self._lapsed()
+    def _renewed(
+        self, owned: Sequence[OwnedRoom], values: Sequence[str], words: Sequence[bytes]
+    ) -> None:
+        """Note the fate of leases, unless they were taken anew meanwhile."""
+        for room, value, word in zip(owned, values, words, strict=True):
+            if room.value == value and self.rooms.get(room.name) is room:
+                if word == b"other":
+                    self.lose(room)
+                elif word == b"gone":
+                    room.lapsed = True
+                    self._lapsed()
 
-    def _seen(self, followed: RoomFeed, value: bytes | None) -> None:
-        """Note the lease of a room that this gateway does not own."""
-        if followed.name not in self.rooms and not followed.reading:
-            gateway, fence = self._feeds.owner(value)
-            if gateway is None or fence >= followed.fence:
-                followed.set_owner(gateway, fence)
+    def _seen(self, others: Sequence[RoomFeed], values: Sequence[bytes | None]) -> None:
+        """Note the leases of rooms that this gateway does not own."""
+        for room, value in zip(others, values, strict=True):
+            if room.name not in self.rooms and not room.reading:
+                gateway, fence = self._feeds.owner(value)
+                if gateway is None or fence >= room.fence:
+                    room.set_owner(gateway, fence)
 
     async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int, int]:
         """Run `lua_scripts.ACQUIRE`; return its result."""
-        name = room.name
-        keys = (lua_scripts.lease(name), lua_scripts.fence(name), lua_scripts.log(name))
-        channel, since = lua_scripts.feed(name), lua_scripts.SINCE
+        keys = (*lua_scripts.keys(room.name), lua_scripts.feed(room.name), lua_scripts.SINCE)
         values = (self._id, known, LEASE_MS, word, self.kept_ms, lua_scripts.RETURN_MS)
-        take = self._connection.evaluate(lua_scripts.ACQUIRE, [*keys, channel, since], *values)
-        fence, last, wait = await take
+        command = ("EVAL", lua_scripts.ACQUIRE, len(keys), *keys, *values)
+        fence, last, wait = await self._connection.execute(*command)
         # The owner of before may have written more than this gateway was told.
         if fence and last > room.seq:
             await self._feeds.fill(room)

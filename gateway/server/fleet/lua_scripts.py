@@ -43,6 +43,11 @@ def log(room: str) -> str:
     return f"{PREFIX}:room:{room}:log"
 
 
+def keys(room: str) -> tuple[str, str, str]:
+    """Return the keys of a room's lease, fence and log."""
+    return lease(room), fence(room), log(room)
+
+
 def feed(room: str) -> str:
     """Return the channel on which everything about a room is published."""
     return f"{PREFIX}:room:{room}:feed"

@@ -17,13 +17,15 @@ from typing import Any, Final, cast
 from hiredis import pack_command
 from redis import exceptions
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ConnectionError, ResponseError
+from redis.exceptions import ConnectionError
 
 TIMEOUT_S: Final = 2.0
 """Seconds to wait for an answer of Redis. A slower Redis counts as away."""
 
 Arguments = tuple[str | int | bytes, ...]
 """A command and its arguments."""
+Question = tuple[Arguments, Callable[[Any], None] | None]
+"""A command, and what is to be called with its answer."""
 
 # Its own type has one argument only.
 _pack = cast(Callable[[Arguments], bytes], pack_command)
@@ -69,14 +71,11 @@ def translated() -> Iterator[None]:
 
 
 class PipelinedConnection:
-    """A connection whose commands and answers are handled by different tasks.
-
-    :param connection: a connection of redis-py, after its handshake
+    """A connection of redis-py, after its handshake, whose commands and answers are handled by
+    different tasks.
     """
 
     def __init__(self, connection: AbstractConnection) -> None:
-        # redis-py would run a task for each command with a timeout. `silence` watches instead.
-        connection.socket_timeout = None
         self.received = 0
         """Answers and messages so far."""
         self._connection = connection
@@ -101,27 +100,24 @@ class PipelinedConnection:
             await self._connection.send_packed_command(data, check_health=False)
 
     async def read(self) -> Any:
-        """Return the next answer or message. Raises `Away`.
-
-        An error that Redis answers is returned, as an `Away` as well.
+        """Return the next answer or message. Raises `Away`, also for an error that Redis answers:
+        more answers may follow that one.
         """
         with translated():
             try:
-                answer = await self._connection.read_response(
+                return await self._connection.read_response(
                     disable_decoding=True, push_request=True
                 )
-            except ResponseError as exc:
-                answer = Away(exc)
-        self.received += 1
-        self._since = self._loop.time()
-        return answer
+            finally:
+                self.received += 1
+                self._since = self._loop.time()
 
     def expect(self) -> None:
         """Count a silence from now on."""
         self._since = self._loop.time()
 
     async def silence(self) -> None:
-        """Return when nothing has come for `TIMEOUT_S`."""
+        """Return when nothing has come for `TIMEOUT_S`: no command has a timeout of its own."""
         rest = TIMEOUT_S
         while rest > 0:
             await asyncio.sleep(rest)
@@ -130,16 +126,9 @@ class PipelinedConnection:
     async def execute(self, commands: Sequence[Arguments]) -> list[Any]:
         """Run commands, and return their answers.
 
-        Raises `Away`, also if one of them is an error.
+        Raises `Away`, and then the connection cannot be used any more.
         """
         with translated():
             async with asyncio.timeout(TIMEOUT_S):
                 await self.send(commands)
-                answers = [await self.read() for _ in commands]
-        for answer in answers:
-            if isinstance(answer, Away):
-                try:
-                    raise answer
-                finally:
-                    del answer, answers  # it refers to this frame
-        return answers
+                return [await self.read() for _ in commands]

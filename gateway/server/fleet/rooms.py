@@ -17,17 +17,8 @@ import msgspec
 
 from gateway.auth.signed_tokens import Signer
 from gateway.core.history.event_log import EventLog, LogEntry, StreamPosition
-from gateway.core.replication.messages import (
-    VERSION,
-    FeedMessage,
-    InboxMessage,
-    decode_decided,
-    decode_feed,
-    decode_inbox,
-    encode,
-)
+from gateway.core.replication import messages
 from gateway.core.replication.replica import Replica
-from gateway.core.replication.restored_log import as_written, restored_log
 from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
 from gateway.core.session.quota import UsageReport, decode_report
@@ -58,20 +49,14 @@ class FleetRooms(Fleet):
 
     def __init__(self, host: RoomHost, url: str) -> None:
         super().__init__(host)
-        limits = host.limits
-        self.link = FleetLink(
-            url,
-            version=VERSION,
-            keep=limits.log,
-            kept_s=limits.room_s,
-            key_s=max(limits.room_s, limits.resume_s),
-            listener=self,
-        )
+        self.link = FleetLink(url, messages.VERSION, host.limits, self)
         # One log at a time, and nobody who enters a room waits for a transcript of another one.
         self._open_turn = asyncio.Lock()
         self._read_turn = asyncio.Lock()
         self._own = Authorities(self, self.link, self._open_turn)
         self.authorities = self._own.rooms
+        self.on_request, self.on_lost = self._own.receive, self._own.lose
+        self.on_gateway_lost = self._own.lose_gateway
         self._reading = 0
         self._tasks = BackgroundTasks(log, "a room could not be given back")
         self._dropped = 0
@@ -82,27 +67,24 @@ class FleetRooms(Fleet):
 
     @property
     def compatible(self) -> bool:
-        """False if the other gateways use messages of another version."""
         return self.link.compatible
 
     @property
     def connected(self) -> bool:
-        """True while the other gateways can be reached."""
         return self.link.connected
 
     def values(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Return the state of the link and its queues."""
         link = self.link
         gauges = {
             "gateway_fleet_connected": link.connected,
             "gateway_fleet_rooms_owned": len(self.authorities),
             "gateway_fleet_replicas": len(self.replicas),
-            "gateway_fleet_queued": link.queued,
+            "gateway_fleet_queued": len(link.writer),
             "gateway_fleet_unwritten": self._own.unwritten,
         }
         counters = {
-            "gateway_fleet_dropped": link.dropped,
-            "gateway_fleet_malformed": link.malformed,
+            "gateway_fleet_dropped": link.writer.dropped,
+            "gateway_fleet_malformed": link.connection.skipping.count,
         }
         return gauges, counters
 
@@ -119,7 +101,6 @@ class FleetRooms(Fleet):
         await asyncio.gather(super().drain(seconds), self._own.drain(seconds))
 
     async def aclose(self) -> None:
-        """Give everything back, and disconnect."""
         await self.locks.release_waiting()
         await self._own.aclose()
         await self._tasks.aclose()
@@ -151,7 +132,6 @@ class FleetRooms(Fleet):
         return self.replicas[name]
 
     async def history(self, name: str) -> EventLog:
-        """Return the log of a room. Raises `ClientFault` (``busy``)."""
         replica = self.replicas.get(name)
         if replica is not None and not (
             replica.ended or await self.link.read(name, replica.log.seq)
@@ -167,7 +147,6 @@ class FleetRooms(Fleet):
             self._reading -= 1
 
     async def forget(self, name: str, dismiss: Callable[[Room], None]) -> bool:
-        """End a room in all gateways and delete its log."""
         await self._fetch(name, None)
         replica, until = self._enter(name), self.host.now() + WAIT_S
         existed = bool(replica.log.seq or replica.subscribers.members)
@@ -181,17 +160,13 @@ class FleetRooms(Fleet):
 
     def idle(self) -> list[AbstractRoom]:
         """Return the rooms in which nobody is: not here, nor elsewhere if this gateway owns it."""
-        alone = [room for name, room in self.host.rooms.items() if name not in self.replicas]
-        return [
-            *(room for room in alone if room.empty_since is not None),
-            *(
-                replica
-                for name, replica in self.replicas.items()
-                if replica.empty_since is not None
-                and name not in self._own.taking
-                and (self.authorities.get(name) or replica).empty_since is not None
-            ),
-        ]
+
+        def empty(room: AbstractRoom) -> bool:
+            parts = (room, self.authorities.get(room.name, room))
+            alone = all(part.empty_since is not None for part in parts)
+            return alone and room.name not in self._own.taking
+
+        return [room for room in self.places.values() if empty(room)]
 
     def evict(self, room: AbstractRoom) -> None:
         """Give up a room. Its log stays in Redis as long as that of any room."""
@@ -201,11 +176,9 @@ class FleetRooms(Fleet):
         authority = self.authorities.get(room.name)
         if authority is not None:
             self._own.release(authority)
-        del self.replicas[room.name]
-        self._tasks.start(self._unfollow(room.name))
+        self._drop(room.name)
 
     def end(self, room: Room) -> None:
-        """End a room, in all gateways if it is shared."""
         authority = self.authorities.get(room.name)
         if authority is room:
             self._own.end(authority)
@@ -217,12 +190,14 @@ class FleetRooms(Fleet):
 
     def sweep(self) -> None:
         """Report the usage of tenants, and look after rooms that no message concerns."""
-        if self.link.dropped != self._dropped:
-            self._dropped = self.link.dropped
+        if self.link.writer.dropped != self._dropped:
+            self._dropped = self.link.writer.dropped
             self._own.resume_feeds()
         now = self.host.now()
         # A report that waits for Redis is replaced by the next: it is of use only while it is new.
-        self.link.broadcast(encode(UsageReport(self.link.id, self.host.tenants.report(now))))
+        self.link.broadcast(
+            messages.encode(UsageReport(self.link.id, self.host.tenants.report(now)))
+        )
         for name, replica in list(self.replicas.items()):
             since = now if replica.empty_since is None else replica.empty_since
             if replica.ended or (now - since > IDLE_S and not self.link.owns(name)):
@@ -234,21 +209,6 @@ class FleetRooms(Fleet):
 
     # --- the link -------------------------------------------------------------------------------
 
-    def on_request(self, payload: bytes) -> None:
-        """Handle a request of a gateway. Never raises, since the other rooms have to go on."""
-        try:
-            self._own.receive(decode_inbox(payload))
-        except Exception as exc:
-            log.error("a request of a gateway failed", exc_info=redacted(exc))
-
-    def on_lost(self, name: str) -> None:
-        """Give up an authority that another gateway has."""
-        self._own.lose(name)
-
-    def on_gateway_lost(self, gateway: str) -> None:
-        """Disconnect the members of a gateway that has ended."""
-        self._own.lose_gateway(gateway)
-
     def on_broadcast(self, payload: bytes) -> None:
         """Count the usage that another gateway reports of its tenants."""
         try:
@@ -259,7 +219,6 @@ class FleetRooms(Fleet):
             self.host.tenants.add_report(report, self.host.now())
 
     def on_connection(self, up: bool) -> None:
-        """Note that the other gateways can be reached, or not."""
         for replica in self.replicas.values():
             replica.reach(up, self.host.now())
         if up:
@@ -283,7 +242,6 @@ class FleetRooms(Fleet):
                 raise
 
     async def begin(self, name: str, entries: Sequence[Entry]) -> None:
-        """Make the replica of a room that is followed now, with its durable events."""
         async with self._open_turn:
             replica = await asyncio.to_thread(self._copy, name, entries)
         self.space.require()
@@ -298,25 +256,25 @@ class FleetRooms(Fleet):
             gateway=self.link.id,
             log=self._restored(entries),
             targets=self.host.engine.profile.targets,
-            send=self._send,
+            send=lambda gateway, message: self.link.send(gateway, messages.encode(message)),
         )
         if entries:
-            replica.began = decode_decided(entries[-1][1]).began
+            replica.began = messages.decode_decided(entries[-1][1]).began
         return replica
 
     def _restored(self, entries: Sequence[Entry]) -> EventLog:
         """Return the log of some events. Runs in a thread, since they may be many."""
-        host, decided = self.host, [decode_decided(payload) for _, payload in entries]
-        return restored_log(decided, host.limits, host.now(), host.wall())
-
-    def _send(self, gateway: str, message: InboxMessage) -> None:
-        self.link.send(gateway, encode(message))
+        host, decided = self.host, [messages.decode_decided(payload) for _, payload in entries]
+        return messages.restored_log(decided, host.limits, host.now(), host.wall())
 
     def _remove(self, name: str) -> None:
         """Stop following a room, unless this gateway still owns it."""
         if not self.link.owns(name) and name not in self._own.taking:
-            del self.replicas[name]
-            self._tasks.start(self._unfollow(name))
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self.replicas[name]
+        self._tasks.start(self._unfollow(name))
 
     async def _unfollow(self, name: str) -> None:
         """Stop following a room once it is given back, unless somebody has entered it again."""
@@ -332,8 +290,8 @@ class FleetRooms(Fleet):
         if replica is None or replica.ended:
             return
         try:
-            known = decode_feed(message) if isinstance(message, bytes) else message
-            replica.apply(cast(FeedMessage, known), self.host.now())
+            known = messages.decode_feed(message) if isinstance(message, bytes) else message
+            replica.apply(cast(messages.FeedMessage, known), self.host.now())
         except Exception as exc:  # the other rooms go on
             log.error("a room cannot be followed", exc_info=redacted(exc), extra={"room": name})
             # Its clients come back to a new replica.
@@ -342,7 +300,6 @@ class FleetRooms(Fleet):
                 self._own.release(self.authorities[name])
 
     def owner_changed(self, name: str, gateway: str | None) -> None:
-        """Note which gateway owns a room, and take it if none does."""
         replica = self.replicas.get(name)
         if replica is None:
             return
@@ -354,12 +311,10 @@ class FleetRooms(Fleet):
                 self._own.take(replica)
 
     def gap(self, name: str) -> None:
-        """Note that volatile messages about a room may have been lost."""
         if (replica := self.replicas.get(name)) is not None:
             replica.introduce()
 
     async def entries(self, name: str, after: int) -> Sequence[Entry]:
-        """Return the durable events of a room after a number."""
         replica = self.replicas.get(name)
         if replica is None:
             return []
@@ -369,4 +324,7 @@ class FleetRooms(Fleet):
 
 def _encoded(log: EventLog, kept: Sequence[LogEntry], began: float) -> list[Entry]:
     """Return entries of a log as they are written. Runs in a thread, since they may be many."""
-    return [(entry.event.seq or 0, encode(entry)) for entry in as_written(log, kept, began)]
+    return [
+        (entry.event.seq or 0, messages.encode(entry))
+        for entry in messages.as_written(log, kept, began)
+    ]

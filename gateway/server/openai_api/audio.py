@@ -15,9 +15,9 @@ from msgspec import field
 from gateway.core.transcripts import formats
 from gateway.core.transcripts.formats import Format
 from gateway.core.transcripts.transcript import Transcript
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import bad_frame
 from gateway.protocol.fields import Context, Tag, Tags
-from gateway.text import languages, units
+from gateway.text import languages, word_units
 
 Granularity = Literal["segment", "word"]
 
@@ -43,15 +43,13 @@ class AudioFileRequest(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise `ClientFault` (``bad_frame``) if something is asked for that is not made."""
         if self.stream:
-            raise _refused("A file is answered as a whole.", 'Leave "stream" out.')
+            raise bad_frame("A file is answered as a whole.", 'Leave "stream" out.')
         if "word" in self.granularities:
-            raise _refused("Words have no times here.", 'Ask for the granularity "segment".')
+            raise bad_frame("Words have no times here.", 'Ask for the granularity "segment".')
 
     def answer(self, heard: Transcript, seconds: float, target: str | None) -> tuple[str, bytes]:
-        """Return the media type and the body of the answer.
-
-        :param seconds: length of the sound
-        :param target: canonical tag of the language of the translation; None: what was said
+        """Return the media type and the body of the answer: what was said in so many seconds of
+        sound, or its translation into ``target``.
         """
         if self.response_format in (Format.SRT, Format.VTT):
             format = formats.OWN[self.response_format]
@@ -60,7 +58,7 @@ class AudioFileRequest(msgspec.Struct, frozen=True, kw_only=True):
             _segment(number, entry.begin, entry.end, str(shown))
             for number, (entry, (shown,)) in enumerate(formats.shown_texts(heard, (target,)))
         ]
-        spaced = all(units.spaced(target or entry.lang) for entry in heard.utterances)
+        spaced = all(word_units.spaced(target or entry.lang) for entry in heard.utterances)
         text = (" " if spaced else "").join(segment["text"] for segment in segments)
         if self.response_format == "text":
             return formats.OWN[Format.TXT].media_type, f"{text}\n".encode()
@@ -92,7 +90,3 @@ def _segment(number: int, begin: float, end: float, text: str) -> dict[str, Any]
         "compression_ratio": 1.0,
         "no_speech_prob": 0.0,
     }
-
-
-def _refused(message: str, hint: str) -> ClientFault:
-    return ClientFault(ErrorCode.BAD_FRAME, message, hint)

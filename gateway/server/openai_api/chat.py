@@ -1,14 +1,12 @@
 """OpenAI's chat completions: the translation that a request asks for, and its answer.
 
-Owns: the body of ``/v1/chat/completions``, the names of models, the rule by which a request names
-its languages, whole answers and the events of a stream. Must not know: HTTP, how a text is
-translated. A count of tokens is in no answer, because not every engine has one (OpenAI's clients
-take ``usage`` for optional).
+Owns: bodies, the names of models, the rule by which a request names its languages. Must not know:
+HTTP, how a text is translated. No answer counts tokens, because not every engine does.
 
-The target is in the name of the model (``translate-de``, or with a source ``translate-en-to-de``),
-or else in the field ``target_lang`` of the body. Languages are not looked for in messages: prompts
-also name languages that they do not want. The text is the last message of the user. Any other model
-name stands for ``translate``, which names no language, since many tools cannot change theirs.
+The text is the last message of the user. Its target is in the name of the model (``translate-de``,
+or with a source ``translate-en-to-de``), or else in the field ``target_lang``. Languages are not
+looked for in messages: prompts also name languages that they do not want. Any other model name
+stands for ``translate``, which names no language, since many tools cannot change theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from gateway.core.base.validation import AUTO
-from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.errors import GatewayError, bad_frame
 from gateway.protocol.fields import Context, Terms
 
 Json = dict[str, Any]
@@ -50,7 +48,7 @@ class InputMessage(msgspec.Struct, frozen=True):
             return self.content or ""
         for part in self.content:
             if part.type != "text":
-                raise _refused(f"A part of a message is {part.type[:32]!r}.", "Send text only.")
+                raise bad_frame(f"A part of a message is {part.type[:32]!r}.", "Send text only.")
         return "\n".join(part.text for part in self.content)
 
 
@@ -74,35 +72,29 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     context: Context | None = None
     glossary: Terms | None = None
 
-    def wanted(self) -> WantedTranslation:
-        """Return the text to translate. Raises `ClientFault`."""
+    def wanted(self) -> tuple[str, str, str]:
+        """Return the text to translate, its language or `AUTO`, and the language to translate it
+        into. Raises `ClientFault`.
+        """
         if self.n not in (None, 1):
-            raise _refused("A text has one translation here.", 'Leave "n" out.')
+            raise bad_frame("A text has one translation here.", 'Leave "n" out.')
         if self.tools:
-            raise _refused("This gateway calls no tools.", 'Leave "tools" out.')
+            raise bad_frame("This gateway calls no tools.", 'Leave "tools" out.')
         if (self.response_format or {}).get("type", "text") != "text":
-            raise _refused("A translation has the form of its text.", 'Ask for the format "text".')
+            raise bad_frame("A translation has the form of its text.", 'Ask for the format "text".')
         spoken = [message for message in self.messages if message.role == "user"]
         if not spoken:
-            raise _refused("There is no message of a user.", 'Send the text with the role "user".')
+            raise bad_frame("There is no message of a user.", 'Send the text with the role "user".')
         source, target = languages_of(self.model)
         if target is None:
             source, target = self.source_lang, self.target_lang
         if target is None:
-            raise _refused(
+            raise bad_frame(
                 "The language to translate into is not known.",
                 f'Name it in the model, such as "{MODEL}-de" or "{model_name("en", "de")}", or in'
                 ' the field "target_lang", such as "de". Messages are not searched for languages.',
             )
-        return WantedTranslation(spoken[-1].text, source or self.source_lang or AUTO, target)
-
-
-class WantedTranslation(NamedTuple):
-    """The translation that a request asks for. ``source`` may be `AUTO`."""
-
-    text: str
-    source: str
-    target: str
+        return spoken[-1].text, source or self.source_lang or AUTO, target
 
 
 def model_name(source: str, target: str) -> str:
@@ -161,10 +153,7 @@ class ChatAnswer(NamedTuple):
 
 
 def error(fault: GatewayError, status: int) -> Json:
-    """Return the body of an error.
-
-    :param status: HTTP status, by which the type of the error is chosen
-    """
+    """Return the body of an error, whose type follows from the HTTP status."""
     kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else INVALID
     message = str(fault) if fault.hint is None else f"{fault} {fault.hint}"
     about = {"message": message, "type": kind, "param": None, "code": fault.code.value}
@@ -179,7 +168,3 @@ def models(targets: Sequence[str]) -> list[Json]:
 def model(name: str) -> Json:
     """Return the description of a model."""
     return {"id": name, "object": "model", "created": 0, "owned_by": "caption-gateway"}
-
-
-def _refused(message: str, hint: str) -> ClientFault:
-    return ClientFault(ErrorCode.BAD_FRAME, message, hint)

@@ -17,17 +17,10 @@ from typing import NamedTuple
 import httpx2 as httpx
 import msgspec
 
-from gateway.core.history.event_log import Durable
+from gateway.core.history.event_log import LogEntry
 from gateway.protocol.messages import Final, Source
 from gateway.settings.catalogue import OutputTable
 from gateway.text import languages
-
-
-class LoggedEvent(NamedTuple):
-    """An event, and the time at which it was decided, in seconds since the epoch."""
-
-    event: Durable
-    at: float
 
 
 class OutputRequest(NamedTuple):
@@ -43,12 +36,10 @@ class OutputRequest(NamedTuple):
 
 
 def request(
-    table: OutputTable, room: str, epoch: str, events: Sequence[LoggedEvent], number: int
+    table: OutputTable, room: str, epoch: str, events: Sequence[LogEntry], number: int
 ) -> OutputRequest | None:
-    """Return the request with some events; None if there is nothing in them for this output.
-
-    :param epoch: name of the log
-    :param number: number of the request in the room, from 1
+    """Return the request with some events of a log, the ``number``-th of the room; None if there is
+    nothing in them for this output. The times of the events are in seconds since 1970.
     """
     if table.kind == "webhook":
         return _webhook(room, epoch, events)
@@ -57,15 +48,14 @@ def request(
     ]
     if not captions:
         return None
+    query: dict[str, str | int] = {"seq": number}
     if table.kind == "youtube":
-        lines = [f"{_utc(at)}\n{text}\n" for at, text in captions]
-        query: dict[str, str | int] = {"seq": number}
+        lines = "".join(f"{_utc(at)}\n{text}\n" for at, text in captions)
     else:
-        lines = ["\n".join(text for _, text in captions)]
-        query = {"seq": number}
+        lines = "\n".join(text for _, text in captions)
         if table.to is not None:
             query["lang"] = languages.with_region(table.to)
-    return OutputRequest("".join(lines).encode(), query, "text/plain; charset=utf-8")
+    return OutputRequest(lines.encode(), query, "text/plain; charset=utf-8")
 
 
 def number_url(table: OutputTable) -> httpx.URL | None:
@@ -74,7 +64,7 @@ def number_url(table: OutputTable) -> httpx.URL | None:
     return url.copy_with(path=url.path + "/seq") if table.kind == "zoom" else None
 
 
-def _webhook(room: str, epoch: str, events: Sequence[LoggedEvent]) -> OutputRequest:
+def _webhook(room: str, epoch: str, events: Sequence[LogEntry]) -> OutputRequest:
     first, last = events[0], events[-1]
     message = {
         "type": "room.events",
@@ -85,7 +75,7 @@ def _webhook(room: str, epoch: str, events: Sequence[LoggedEvent]) -> OutputRequ
     return OutputRequest(msgspec.json.encode(message), {}, "application/json", id)
 
 
-def _shown(table: OutputTable, one: LoggedEvent) -> str | None:
+def _shown(table: OutputTable, one: LogEntry) -> str | None:
     """Return the text of a caption in the output's language, or of an original if it has none."""
     match one.event:
         case Source(text=text) if table.to is None:

@@ -10,24 +10,26 @@ receiver is away for so long that the log has dropped events, they are counted a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import weakref
-from collections.abc import Callable
+from collections import Counter
 from itertools import islice
+from weakref import WeakKeyDictionary
 
 import httpx2 as httpx
 
 from gateway.auth import webhook_signatures
 from gateway.auth.permissions import Role
-from gateway.core.history.event_log import EventLog
+from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
 from gateway.errors import GatewayError
 from gateway.server.outputs import messages
-from gateway.server.outputs.messages import LoggedEvent, OutputRequest
+from gateway.server.outputs.messages import OutputRequest
 from gateway.server.runtime.hub import Hub
 from gateway.settings.catalogue import OutputTable
 
@@ -56,32 +58,33 @@ GONE = 410
 
 
 class SharedOutput:
-    """One output, as the senders of all its rooms share it.
+    """One output, as the senders of all its rooms share it."""
 
-    :param count: called with what happened (``delivered``, ``failed``, ``lost``) and how often
-    """
-
-    def __init__(self, table: OutputTable, count: Callable[[str, int], None]) -> None:
+    def __init__(self, table: OutputTable, client: httpx.AsyncClient) -> None:
         self.table = table
-        self.count = count
+        self.client = client
+        self.senders: WeakKeyDictionary[Room, OutputSender] = WeakKeyDictionary()
+        self.counts = Counter[str]()  # events "delivered" and "lost", attempts that "failed"
         self.gone = False
         """True once the receiver has answered 410. Nothing is sent to it any more."""
 
+    @property
+    def behind(self) -> int:
+        """Events of all rooms that are not delivered yet. A scrape asks in a thread of its own."""
+        return sum(sender.behind for sender in list(self.senders.values()))
+
 
 class OutputSender:
-    """The requests of one output for one room.
-
-    :param since: the last event that is not sent
-    """
+    """The requests of one output for one room, about the events after ``since``."""
 
     def __init__(self, hub: Hub, output: SharedOutput, room: Room, since: int) -> None:
         self._hub = hub
         self._output = output
         self._table = output.table
+        self._client = output.client
         self._name = room.name
         self._kept = weakref.ref(room)  # a room that makes space for others is in no memory then
         self._seq = since
-        self._count = output.count
         self._news = asyncio.Event()
         self._requests = 0
         self._closing = False
@@ -109,18 +112,18 @@ class OutputSender:
         self._closing = True
         self._news.set()
 
-    async def run(self, client: httpx.AsyncClient) -> None:
+    async def run(self) -> None:
         """Send new events until the room ends or is idle."""
         session = await self._read_language()
         try:
             # Requests are numbered on over a restart of the gateway.
             number_url = messages.number_url(self._table)
             if number_url is not None and not self._requests:
-                self._requests = await self._number(client, number_url)
+                self._requests = await self._number(number_url)
             while self._room is not None:
                 self._news.clear()
                 if events := self._next(self._room.log):
-                    await self._deliver(client, self._room.log.epoch, events)
+                    await self._deliver(self._room.log.epoch, events)
                 elif self._closing or not await self._wait():
                     return
         finally:
@@ -130,11 +133,10 @@ class OutputSender:
 
     async def _wait(self) -> bool:
         """Wait for an event, and return whether there is one."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_S):
-                return await self._news.wait()
-        except TimeoutError:
-            return self._news.is_set()  # it may have come in the meantime
+                await self._news.wait()
+        return self._news.is_set()  # it may have come in the meantime
 
     async def _read_language(self) -> Session | None:
         """Read the output's language as a member of the room, so that it is translated."""
@@ -163,19 +165,16 @@ class OutputSender:
         if session.state is SessionState.DISMISSED or session.outbox.closing is not None:
             self._hub.close(session)
 
-    def _next(self, history: EventLog) -> list[LoggedEvent]:
-        """Return the next events of the log."""
+    def _next(self, history: EventLog) -> list[LogEntry]:
         lost = history.oldest - 1 - self._seq
         if lost > 0:
-            self._count("lost", lost)
+            self._output.counts["lost"] += lost
             self._seq += lost
         begin = self._hub.wall() - self._hub.now() + history.began
         entries = islice(history.entries(self._seq), BATCH)
-        return [LoggedEvent(entry.event, begin + entry.at) for entry in entries]
+        return [LogEntry(event, begin + at) for event, at in entries]
 
-    async def _deliver(
-        self, client: httpx.AsyncClient, epoch: str, events: list[LoggedEvent]
-    ) -> None:
+    async def _deliver(self, epoch: str, events: list[LogEntry]) -> None:
         """Send events, again and again if that fails, until it is too late."""
         last = events[-1].event.seq
         assert last is not None, "an event of a log has a number"
@@ -184,22 +183,22 @@ class OutputSender:
         outcome = "delivered"
         if request is not None:
             self._requests += 1
-            if not await self._send(client, request):
+            if not await self._send(request):
                 outcome = "lost"
         self._seq = last
-        self._count(outcome, len(events))
+        self._output.counts[outcome] += len(events)
 
-    async def _send(self, client: httpx.AsyncClient, request: OutputRequest) -> bool:
+    async def _send(self, request: OutputRequest) -> bool:
         """Return whether the receiver has accepted a request."""
         deadline, pause = self._hub.now() + GIVE_UP_S, FIRST_S
         failed = False
         while self._room is not None:  # a room that was deleted must not be sent any more
-            status = await self._attempt(client, request)
+            status = await self._attempt(request)
             if 200 <= status < 300:
                 if failed:
                     log.info("output %s works again", self._table.label)
                 return True
-            self._count("failed", 1)
+            self._output.counts["failed"] += 1
             if status == GONE:
                 if not self._output.gone:  # one line, although other rooms may be told it too
                     log.warning("output %s is gone (410): it gets nothing more", self._table.label)
@@ -215,17 +214,17 @@ class OutputSender:
             pause = min(2 * pause, LONGEST_S)
         return False
 
-    async def _number(self, client: httpx.AsyncClient, url: httpx.URL) -> int:
+    async def _number(self, url: httpx.URL) -> int:
         """Return the number of the last request that the receiver knows; 0 if it tells none."""
         try:
-            async with asyncio.timeout(ATTEMPT_S), client.stream("GET", url) as answer:
+            async with asyncio.timeout(ATTEMPT_S), self._client.stream("GET", url) as answer:
                 async for text in answer.aiter_raw(NUMBER):
                     return max(0, int(text)) if answer.status_code == 200 else 0
                 return 0
         except (httpx.HTTPError, OSError, TimeoutError, ValueError):
             return 0
 
-    async def _attempt(self, client: httpx.AsyncClient, request: OutputRequest) -> int:
+    async def _attempt(self, request: OutputRequest) -> int:
         """Return the status of an attempt, 0 if there was no answer."""
         headers = {"content-type": request.media_type}
         if self._table.secret_key is not None:
@@ -238,7 +237,7 @@ class OutputSender:
             # The answer's body is not read: it may be endless.
             async with (
                 asyncio.timeout(ATTEMPT_S),
-                client.stream("POST", url, content=request.body, headers=headers) as answer,
+                self._client.stream("POST", url, content=request.body, headers=headers) as answer,
             ):
                 return answer.status_code
         except (httpx.HTTPError, OSError, TimeoutError):

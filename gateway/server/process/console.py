@@ -30,8 +30,6 @@ async def show_progress(engine: Engine, clock: Callable[[], float]) -> None:
     """Show until cancelled how long the engine has been loading.
 
     On a terminal one line is updated each second; elsewhere a line is written every 30 s.
-
-    :param clock: seconds, monotonic
     """
     begun = clock()
     terminal = sys.stderr.isatty() and as_line("") == ""
@@ -48,10 +46,7 @@ async def show_progress(engine: Engine, clock: Callable[[], float]) -> None:
 def announcement(
     engine: Engine, address: str, settings: Settings, invitation: lan.Invitation | None
 ) -> str:
-    """Return the text that says that the gateway is ready and how it is reached.
-
-    :param address: host and port that the gateway listens on
-    """
+    """Return the text that says that the gateway is ready and how it is reached at its address."""
     substitute = engine.substitute
     ready = f"{engine.name} is ready."
     if substitute is not None:

@@ -101,7 +101,7 @@ def invite(listener: socket.socket, settings: Settings) -> Invitation:
     moderator, first = _new_key("meeting", Role.MODERATE)
     speaker, second = _new_key("speakers", Role.SPEAK)
     reader, third = _new_key("readers", Role.VIEW)
-    ring = Keyring.read(f"{first}\n{second}\n{third}")
+    ring = Keyring(f"{first}\n{second}\n{third}")
     return Invitation(base, here, room, ring, moderator, speaker, reader)
 
 
@@ -186,7 +186,6 @@ def qr_code(link: str) -> str:
 
 
 def _new_key(name: str, role: Role) -> tuple[str, str]:
-    """Return a new key and its entry for a file of keys."""
     key = ApiKey(id=secrets.token_hex(api_keys.ID_BYTES), name=name, hash="0" * 64, role=role)
     return api_keys.create_key(key, secrets.token_hex(api_keys.SECRET_BYTES))
 

@@ -1,7 +1,8 @@
-"""Listening sockets of a gateway, and their options.
+"""Listening sockets of a gateway, their options, and the check of its TLS certificate.
 
-Owns: how a port is taken, which options accepted connections inherit, and how many files the
-process may open. Must not know: what is served, HTTP, rooms.
+Owns: how a port is taken, which options accepted connections inherit, how many files the process
+may open, and what is wrong with a certificate or its key, in words. Must not know: what is served,
+HTTP, rooms.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import errno
 import logging
 import os
 import socket
+import ssl
 import sys
+from pathlib import Path
 
 from gateway.limits import Limits
 from gateway.server.uvicorn.http import SPARE
-from gateway.settings.catalogue import Settings
+from gateway.settings.catalogue import Settings, SettingsError
 
 if sys.platform != "win32":
     import resource
@@ -46,10 +49,10 @@ def listen(
 ) -> socket.socket:
     """Return a listening socket, whose options accepted sockets inherit.
 
-    Raises `OSError` with advice if the address cannot be used.
+    Other processes share the port with ``reuse`` (SO_REUSEPORT). The settings have the seconds
+    after which a silent client is given up.
 
-    :param reuse: share the port with other processes (SO_REUSEPORT)
-    :param settings: for the seconds after which a silent client is given up
+    Raises `OSError` with advice if the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets whose protocol is named, not on those with 0.
@@ -121,3 +124,51 @@ def _tune(listener: socket.socket, settings: Settings) -> None:
     for name, value in options:
         if hasattr(socket, name):  # Linux has both, other systems may not
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""OpenSSL's reasons for a key that belongs to another certificate, or is of another kind."""
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raise `SettingsError` if the certificate cannot be used. uvicorn would report it late."""
+    if settings.certfile is None:
+        if settings.keyfile is not None:
+            raise SettingsError("--keyfile needs its certificate: name that with --certfile.")
+        return
+    certfile, keyfile = settings.certfile, settings.keyfile or settings.certfile
+    if b"CERTIFICATE-----" not in _read("certfile", certfile):
+        raise SettingsError(f"{certfile} holds no certificate in PEM form. Check --certfile.")
+    key = _read("keyfile" if settings.keyfile else "certfile", keyfile)
+    if b"PRIVATE KEY-----" not in key:
+        raise SettingsError(f"{keyfile} holds no private key in PEM form. Name one with --keyfile.")
+    if b"ENCRYPTED" in key:
+        raise SettingsError(
+            f"The private key in {keyfile} is encrypted. Write a copy without a passphrase"
+            f" (openssl pkey -in {keyfile} -out FILE) and name it with --keyfile."
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a password OpenSSL would ask for one on the terminal and wait.
+        context.load_cert_chain(expanded(certfile), expanded(keyfile), password="-")
+    except ssl.SSLError as exc:
+        if exc.reason in MISMATCHES:
+            raise SettingsError(
+                f"The key in {keyfile} does not belong to the first certificate in {certfile}."
+            ) from exc
+        raise SettingsError(
+            f"OpenSSL cannot use {certfile} with {keyfile} ({exc.reason or exc})."
+        ) from exc
+
+
+def expanded(name: str) -> Path:
+    """Return the path of a file setting, with ``~`` expanded."""
+    return Path(name).expanduser()
+
+
+def _read(setting: str, file: str) -> bytes:
+    """Read the file that a setting names. Raises `SettingsError`."""
+    try:
+        return expanded(file).read_bytes()
+    except OSError as exc:
+        raise SettingsError(f"{file} cannot be read: {exc.strerror}. Check --{setting}.") from exc

@@ -33,32 +33,29 @@ from gateway.engines.registry import build as build_engine
 from gateway.errors import redacted
 from gateway.io.tasks import running
 from gateway.server.build import build, opened, start_models
+from gateway.server.metrics import garbage_collections
 from gateway.server.process import lan
-from gateway.server.process.certificate import check_certificate
 from gateway.server.process.console import announcement, say, show_progress
-from gateway.server.process.listener import descriptors, inherited, listen
+from gateway.server.process.listener import check_certificate, descriptors, inherited, listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.recognition import RecognitionRunner
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
-from gateway.storage.base import Store
+from gateway.storage.sqlite.store import SqliteStore
 
 log = logging.getLogger("gateway.process")
 
 
 @dataclass(frozen=True)
 class GatewayProcess:
-    """The parts of one process, which `run` starts and stops.
-
-    :param listener: socket to accept connections from
-    """
+    """The parts of one process, which `run` starts and stops."""
 
     server: GatewayServer
     engine: Engine
     listener: socket.socket
     settings: Settings
-    store: Store | None = None
+    store: SqliteStore | None = None
     collector: GarbageCollector | None = None
     invitation: lan.Invitation | None = None
     recognition: RecognitionRunner | None = None
@@ -115,7 +112,9 @@ class GatewayProcess:
         if self.collector is not None:
             # The start of a model leaves much garbage, and other objects that stay for good.
             self.collector.thaw()
-        address = lan.host_and_port(*self.listener.getsockname()[:2])
+        host, port = self.listener.getsockname()[:2]
+        # A browser cannot open the address that stands for all interfaces.
+        address = lan.host_and_port("localhost" if lan.unspecified(host) else host, port)
         say(announcement(self.engine, address, self.settings, self.invitation))
 
 
@@ -147,7 +146,7 @@ def _serve_on(listener: socket.socket, settings: Settings, *, shared: bool) -> i
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
-    app.state.metrics.add_garbage_collector(collector)
+    app.state.metrics.add(garbage_collections, collector)
     server = GatewayServer(
         configure(app, settings, descriptors(settings.limits)),
         app.state.hub,

@@ -21,7 +21,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.process.certificate import expanded
+from gateway.server.process.listener import expanded
 from gateway.server.runtime.hub import Hub
 from gateway.server.uvicorn.http import SPARE, http_protocol, not_counted
 from gateway.server.uvicorn.websocket import WebSocketProtocol, websocket_protocol
@@ -41,12 +41,7 @@ class GatewayServer(uvicorn.Server):
     """
 
     def __init__(
-        self,
-        config: uvicorn.Config,
-        hub: Hub,
-        drain_s: float,
-        *,
-        shared: bool = False,
+        self, config: uvicorn.Config, hub: Hub, drain_s: float, *, shared: bool = False
     ) -> None:
         super().__init__(config)
         self._hub = hub
@@ -133,9 +128,8 @@ class GatewayServer(uvicorn.Server):
 
 
 def configure(app: Starlette, settings: Settings, most: int | None = None) -> uvicorn.Config:
-    """Return uvicorn's options, each for a reason given in ``docs/design/server.md``.
-
-    :param most: allowed connections; default: as many as the limits need
+    """Return uvicorn's options, each for a reason given in ``docs/design/server.md``. Unless
+    ``most`` connections are allowed, there are as many as the limits need.
     """
     authenticator: Authenticator | None = getattr(app.state, "authenticator", None)
     return uvicorn.Config(

@@ -12,7 +12,7 @@ from typing import Annotated, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, ErrorCode, bad_frame
 from gateway.protocol.audio import SampleRate
 from gateway.protocol.fields import Context, Term
 
@@ -163,9 +163,7 @@ def decode(frame: str | bytes) -> ClientEvent:
                 f"There is no event {kind[:64]!r} here.",
                 "This gateway transcribes and translates; it does not answer.",
             ) from exc
-        raise ClientFault(
-            ErrorCode.BAD_FRAME, f"The event could not be read: {str(exc)[:200]}."
-        ) from exc
+        raise bad_frame(f"The event could not be read: {str(exc)[:200]}.") from exc
 
 
 def event_id(frame: str | bytes) -> str | None:

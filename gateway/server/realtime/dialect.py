@@ -17,7 +17,7 @@ from gateway.protocol.audio import Audio, AudioState
 from gateway.protocol.messages import AskStats, ClientMessage, ServerMessage, Welcome
 from gateway.protocol.notices import Error, Stats
 from gateway.server.realtime.client_events import RATE, ClientEvent, decode, event_id
-from gateway.text import units
+from gateway.text import word_units
 
 ServerEvent = dict[str, Any]
 """An event of OpenAI's API, ready to be encoded."""
@@ -25,6 +25,8 @@ SERVER_ERRORS = frozenset(("internal", "engine_unavailable", "timeout", "rejecte
 """Codes of errors that are not the client's. OpenAI's API tells them apart by the error's type."""
 Refusal = tuple[str, str, str | None]
 """The code, the message and the hint of a fault."""
+Asked = tuple[str, str | None, Refusal | None]
+"""A request, the id of its event, and why the event was refused, if it was."""
 UNREADABLE = '{"type":"say","ref":"%s","text":0}'
 """Frame of the gateway's protocol that counts as unreadable, and whose error has this ``ref``."""
 NEVER = 253_402_300_799
@@ -33,9 +35,8 @@ this gateway do not."""
 
 
 class Dialect(ABC):
-    """One client's conversation, in the events of OpenAI's API.
-
-    :param query: parameters of the address that the client has opened
+    """One client's conversation, in the events of OpenAI's API. The query is that of the address
+    that the client has opened.
     """
 
     KEPT = ("room", "speaker", "ticket", "from", "to")
@@ -50,8 +51,7 @@ class Dialect(ABC):
         self._sent = 0.0  # seconds of audio so far, dropped ones included
         self._half = b""  # a sample whose second byte is in the next piece
         self._events = 0
-        self._asked: dict[str, tuple[str, str | None]] = {}  # by ref: the request and its event id
-        self._refusals: dict[str, Refusal] = {}  # by ref: why the event was refused
+        self._asked: dict[str, Asked] = {}  # by ref
         self._refs = 0
         self._audio_ref: str | None = None  # of the message that began the audio
         self._welcome: Welcome | None = None
@@ -65,10 +65,10 @@ class Dialect(ABC):
         try:
             return self._do(decode(frame))
         except ClientFault as fault:
-            ref = self._ask("refused", event_id(frame))
             # Not the fault: its traceback refers to the whole event, and a client that does not
             # read has many refusals waiting.
-            self._refusals[ref] = fault.code.value, str(fault), fault.hint
+            refusal = fault.code.value, str(fault), fault.hint
+            ref = self._ask("refused", event_id(frame), refusal)
             return [UNREADABLE % ref if fault.code is ErrorCode.BAD_FRAME else AskStats(ref=ref)]
 
     def events(self, message: ServerMessage) -> list[ServerEvent]:
@@ -80,10 +80,8 @@ class Dialect(ABC):
             case Error():
                 return self._error(message)
             case Stats(ref=str(ref)) | AudioState(ref=str(ref)) if ref in self._asked:
-                request, cause = self._asked.pop(ref)
-                if ref in self._refusals:
-                    return [self._fault(*self._refusals.pop(ref), cause)]
-                return self._answer(request, cause)
+                request, cause, refusal = self._asked.pop(ref)
+                return [self._fault(*refusal, cause)] if refusal else self._answer(request)
             case _:
                 return self._tell(message)
 
@@ -92,8 +90,8 @@ class Dialect(ABC):
         """Carry out a client's event."""
 
     @abstractmethod
-    def _answer(self, request: str, cause: str | None) -> list[ServerEvent]:
-        """Return the answer to a request that `_ask` has numbered. ``cause`` is its event's id."""
+    def _answer(self, request: str) -> list[ServerEvent]:
+        """Return the answer to a request that `_ask` has numbered."""
 
     @abstractmethod
     def _described(self) -> ServerEvent:
@@ -108,8 +106,7 @@ class Dialect(ABC):
         # A frame over the rate was not read, so its `ref` is unknown. Answers come in order.
         if error.code == "rate":
             ref = next(iter(self._asked), None)
-        _, cause = self._asked.pop(ref or "", ("", None))
-        refused = self._refusals.pop(ref or "", None)
+        _, cause, refused = self._asked.pop(ref or "", ("", None, None))
         if refused is not None and error.code == refused[0]:
             return [self._fault(*refused, cause)]
         if error.code == "audio_off" and ref is None and not self._on:
@@ -138,11 +135,11 @@ class Dialect(ABC):
         self._events += 1
         return {"type": type, "event_id": f"event_{self._events}", **fields}
 
-    def _ask(self, request: str, cause: str | None) -> str:
+    def _ask(self, request: str, cause: str | None, refusal: Refusal | None = None) -> str:
         """Return the ``ref`` of a request whose answer is told to the client."""
         self._refs += 1
         ref = f"{request} {self._refs}"
-        self._asked[ref] = (request, cause)
+        self._asked[ref] = (request, cause, refusal)
         return ref
 
     def _audio(self, ref: str) -> Audio:
@@ -161,7 +158,6 @@ class Dialect(ABC):
         return Audio(codec="none", ref=ref)
 
     def _append(self, audio: bytes) -> list[ClientMessage | bytes]:
-        """Return the messages for a piece of audio."""
         messages: list[ClientMessage | bytes] = [] if self._on else [self._audio("audio")]
         audio = self._half + audio
         whole = len(audio) // 2 * 2
@@ -180,17 +176,14 @@ RULES = StabilityRules(agree=2, hold=1)
 
 
 class GrowingText:
-    """The text of one utterance.
+    """The text of one utterance."""
 
-    :param lang: canonical tag of its language
-    """
-
-    __slots__ = ("_agreement", "_sent", "_spaced")
+    __slots__ = ("_agreement", "_spaced", "sent")
 
     def __init__(self, lang: str) -> None:
         self._agreement = Agreement(lang, RULES)
-        self._spaced = units.spaced(lang)
-        self._sent = ""
+        self._spaced = word_units.spaced(lang)
+        self.sent = ""
 
     def grow(self, text: str) -> str:
         """Take the newest text; return the words that two texts in a row agree on, beyond the sent
@@ -199,12 +192,12 @@ class GrowingText:
         # Text that was sent and has changed since is not taken back: nothing more is sent until the
         # newest text agrees with it again, or the utterance ends.
         added = self._agreement.add(text)
-        self._sent += added
+        self.sent += added
         return added
 
     def append(self, added: str) -> str:
         """Send text that is known to be stable."""
-        self._sent += added
+        self.sent += added
         return added
 
     def finish(self, text: str) -> str:
@@ -213,8 +206,8 @@ class GrowingText:
         If the text has changed, the rest is all of it behind the words that both begin with.
         """
         # Compared by characters first: of "uns" and "uns." only the full stop is missing.
-        if text.startswith(self._sent):
-            return text[len(self._sent) :]
-        sent, whole = (units.split(shown, self._spaced) for shown in (self._sent, text))
-        rest = "".join(whole[units.common(sent, whole) :])
+        if text.startswith(self.sent):
+            return text[len(self.sent) :]
+        sent, whole = (word_units.split(shown, self._spaced) for shown in (self.sent, text))
+        rest = "".join(whole[word_units.common(sent, whole) :])
         return " " + rest.lstrip() if rest and self._spaced else rest

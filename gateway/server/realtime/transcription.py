@@ -1,11 +1,8 @@
 """Realtime transcription: OpenAI's ``/v1/realtime?intent=transcription``.
 
-Owns: the items of a transcription, their deltas and ends, and when a client ends them itself. Must
-not know: sockets.
-
-An item is an utterance that the gateway has heard. If the client turns turn detection off, an item
-is all that was said before its ``input_audio_buffer.commit``. Source: OpenAI's guide "Realtime
-transcription" and the types of openai-python 3.54.
+Owns: the items of a transcription, their deltas and ends. Must not know: sockets. An item is an
+utterance, or without turn detection all that was said before an ``input_audio_buffer.commit``.
+Source: OpenAI's guide "Realtime transcription" and the types of openai-python 3.54.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from gateway.server.realtime.client_events import (
     audio_rate,
 )
 from gateway.server.realtime.dialect import NEVER, Dialect, GrowingText, ServerEvent
-from gateway.text import units
+from gateway.text import word_units
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 COMMIT, CLEAR, UPDATED = "commit", "clear", "session.updated"
@@ -57,7 +54,6 @@ class _Item:
         self._text = ""  # of the utterances that have ended
         self._newest = ""  # of the one that grows, after a space if it needs one
         self._growing = GrowingText("en")
-        self._gap = ""  # not sent yet
 
     @property
     def text(self) -> str:
@@ -70,19 +66,17 @@ class _Item:
             self.utterance = heard.id
             self._text += self._newest
             self._growing = GrowingText(heard.lang)
-            self._gap = " " if self._text and units.spaced(heard.lang) else ""
         if heard.lang not in self.langs:
             self.langs.append(heard.lang)
         self.end = heard.t1
-        gap = " " if self._text and units.spaced(heard.lang) else ""
+        gap = " " if self._text and word_units.spaced(heard.lang) else ""
         self._newest = gap + heard.text if heard.text else ""
+        begun = bool(self._growing.sent)
         grow = self._growing.finish if heard.final else self._growing.grow
         added = grow(heard.text)
-        if added:
-            added, self._gap = self._gap + added, ""
         if heard.final:
             self._text, self._newest, self.utterance = self.text, "", None
-        return added
+        return gap + added if added and not begun else added
 
     def drop(self) -> None:
         """Forget the utterance that grows: it was withdrawn."""
@@ -152,7 +146,7 @@ class TranscriptionDialect(Dialect):
         terms = {term: term for term in now.keywords or ()}
         return [Set(context=now.prompt, glossary=terms, ref=ref)]
 
-    def _answer(self, request: str, cause: str | None) -> list[ServerEvent]:
+    def _answer(self, request: str) -> list[ServerEvent]:
         match request:
             case "commit":
                 told = self._complete() if self._item is not None or not self._completed else []

@@ -39,7 +39,7 @@ from gateway.server.realtime.client_events import (
     audio_rate,
 )
 from gateway.server.realtime.dialect import NEVER, Dialect, GrowingText, ServerEvent
-from gateway.text import languages, units
+from gateway.text import languages, word_units
 
 KEPT = 256
 """Utterances whose captions may still come. A room has at most some tens in flight."""
@@ -68,7 +68,7 @@ class _AppendedText:
 
     def append(self, text: str, lang: str) -> str:
         """Return the text to append, with the gap if one is due."""
-        gap = " " if self._gap and units.spaced(lang) else ""
+        gap = " " if self._gap and word_units.spaced(lang) else ""
         self._gap, self.filled = False, True
         return gap + text
 
@@ -137,7 +137,7 @@ class TranslationDialect(Dialect):
             message = replace(message, ref=self._switching)
         return super().events(message)
 
-    def _answer(self, request: str, cause: str | None) -> list[ServerEvent]:
+    def _answer(self, request: str) -> list[ServerEvent]:
         if request == "session.closed":
             return [self._event(request)]
         return [self._event(request, session=self._described())]

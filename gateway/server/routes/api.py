@@ -27,16 +27,15 @@ from gateway import __version__
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.engines.base.service import Health
-from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
+from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError, bad_frame
 from gateway.protocol.fields import Context, Terms
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import Final
-from gateway.server.access.guarded_route import PUBLIC, TRANSLATE, GuardedRoute, Right
+from gateway.server.access.guarded_route import POST, PUBLIC, TRANSLATE, GuardedRoute, Right
 from gateway.server.routes.body import read
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.routes.oneshot import read as read_texts
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.phase import HubPhase
+from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.settings.loading import near
 from gateway.storage.base import StoreFault
 from gateway.text import languages
@@ -81,27 +80,24 @@ async def translate(request: Request, permissions: Permissions) -> Response:
     """Translate one text into one language. Answer in JSON or, with ``stream``, in events."""
     body = await read(request, TranslateRequest)
     asked = OneShotRequest(
-        (body.text,),
-        source=body.source_lang,
-        target=body.target_lang,
-        context=body.context,
-        glossary=body.glossary,
-        live=body.stream,
+        (body.text,), body.source_lang, body.target_lang, body.context, body.glossary, body.stream
     )
     shot = await begin(request, asked, permissions)
     if body.stream:
         return EventStreamResponse(shot, _encoded(shot))
     finals = await while_connected(request, shot.finals())
     (text,) = shot.join(finals)
-    return reply(
-        {
-            "translation": text,
-            "source_lang": shot.source,
-            "target_lang": shot.target,
-            "ms": max((final.ms.total for final in finals), default=0),
-            "flags": sorted({flag for final in finals for flag in final.flags}),
-        }
-    )
+    answer = {
+        "translation": text,
+        "source_lang": shot.source,
+        "target_lang": shot.target,
+        "ms": max(final.ms.total for final in finals),
+        "flags": sorted({flag for final in finals for flag in final.flags}),
+    }
+    known = [final.p for final in finals if final.p is not None]
+    if known:
+        answer["p"] = round(math.prod(known), 2)
+    return reply(answer)
 
 
 async def begin(request: Request, asked: OneShotRequest, permissions: Permissions) -> OneShot:
@@ -144,17 +140,13 @@ async def until_disconnected(receive: Receive) -> None:
 
 
 class EventStreamResponse(StreamingResponse):
-    """A translation as server-sent events.
-
-    :param events: the encoded events of the translation
-    """
+    """A translation as server-sent events, which are encoded already."""
 
     def __init__(self, shot: OneShot, events: AsyncGenerator[bytes]) -> None:
+        headers = {"cache-control": "no-store"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
         self._events = events
         self._shot = shot
-        super().__init__(
-            self._events, media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -177,8 +169,7 @@ async def _encoded(shot: OneShot) -> AsyncGenerator[bytes]:
                 if isinstance(event, Final):
                     finals.append(event)
                 yield _sse(str(event.__struct_config__.tag), event)
-        # Finals arrive in the order in which they are ready, not in that of the text.
-        (text,) = shot.join(sorted(finals, key=lambda final: int(final.id)))
+        (text,) = shot.join(finals)
         yield _sse("done", {"translation": text})
     except GatewayError as fault:
         # The status 200 has been sent: a failure can only be an event.
@@ -195,29 +186,17 @@ async def list_languages(request: Request, _: Permissions) -> Response:
 
 
 def _rows(profile: Model) -> object:
-    rows = [
-        {
-            "tag": tag,
-            "name": languages.name(tag),
-            "endonym": languages.endonym(tag),
-            "targets": targets,
-            "pivoted": [target for target in targets if profile.pivots(tag, target)],
-        }
-        for tag, targets in directions(profile).items()
-    ]
-    return {
-        "model": profile.name,
-        "pivot": profile.pivot,
-        "glossary": profile.glossary,
-        "languages": rows,
-    }
+    rows = []
+    for tag, targets in directions(profile).items():
+        row = {"tag": tag, "name": languages.name(tag), "endonym": languages.endonym(tag)}
+        pivoted = [target for target in targets if profile.pivots(tag, target)]
+        rows.append({**row, "targets": targets, "pivoted": pivoted})
+    about = {"model": profile.name, "pivot": profile.pivot, "glossary": profile.glossary}
+    return {**about, "languages": rows}
 
 
 async def language_list(request: Request, make: Callable[[Model], object]) -> Response:
-    """Answer with a list of the engine's languages.
-
-    :param make: returns the list, as an object that can be encoded in JSON
-    """
+    """Answer with a list of the engine's languages, which ``make`` returns for JSON."""
     # The list is made once for each profile: making one takes long, and no key is required.
     profile = _hub(request).engine.profile
     cache: dict[object, tuple[Model, bytes]] = request.app.state.language_lists
@@ -247,18 +226,17 @@ async def readyz(request: Request, _: Permissions) -> Response:
     Without Redis that is so in rooms that are not shared.
     """
     hub = _hub(request)
-    hub.shutdown.probed_at = hub.now()
-    return reply(_readiness(hub), 200 if hub.ready else 503)
+    return _readiness(hub, ready=hub.ready)
 
 
 async def readyz_rooms(request: Request, _: Permissions) -> Response:
     """Answer 200 if a new utterance would be translated in any room, else 503 with the reason."""
     hub = _hub(request)
+    return _readiness(hub, ready=hub.ready_for_rooms)
+
+
+def _readiness(hub: Hub, *, ready: bool) -> Response:
     hub.shutdown.probed_at = hub.now()
-    return reply(_readiness(hub), 200 if hub.ready_for_rooms else 503)
-
-
-def _readiness(hub: Hub) -> dict[str, object]:
     status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
     if status == Health.READY.value and not hub.ready_for_rooms:
         if hub.recognition is not None and hub.recognition.starting:
@@ -278,7 +256,7 @@ def _readiness(hub: Hub) -> dict[str, object]:
     if hub.recognition is not None:
         recogniser = hub.recognition.recogniser
         body["recogniser"] = {"name": recogniser.name, "status": recogniser.health.value}
-    return body
+    return reply(body, 200 if ready else 503)
 
 
 async def metrics(request: Request, _: Permissions) -> Response:
@@ -299,10 +277,8 @@ def no_room(name: str, hint: str | None = None) -> ClientFault:
 
 
 def refusal(fault: GatewayError, body: Any = None, code: int | None = None) -> Response:
-    """Return the answer to a request that fails with ``fault``.
-
-    :param body: what the answer says; default: the body of all errors of this gateway
-    :param code: its status; default: `status`
+    """Return the answer to a request that fails with ``fault``. By default it has the body of all
+    errors of this gateway, and the code of `status`.
     """
     headers = {}
     if fault.code.retry:
@@ -332,19 +308,16 @@ async def on_http(request: Request, exc: Exception) -> Response:
     if exc.status_code == 405:
         methods = sorted(Headers(exc.headers).get("allow", "").split(", "))
         code, hint = ErrorCode.BAD_FRAME, f"Allowed: {', '.join(methods)}."
-    body = {"error": f"{request.method} {path}: {exc.detail}.", "code": code.value, "hint": hint}
-    return reply(body, exc.status_code, exc.headers)
+    fault = ClientFault(code, f"{request.method} {path}: {exc.detail}.", hint)
+    return reply(_body(fault), exc.status_code, exc.headers)
 
 
 async def upgrade_required(request: Request, _: Permissions) -> Response:
     """Answer a plain request for the socket's path with 426 (RFC 9110, section 15.5.22)."""
-    body = {
-        "error": f"{request.url.path} is a WebSocket, and this request asks for none.",
-        "code": ErrorCode.BAD_FRAME.value,
-        "hint": f"Try: {_wscat(request)} Behind a proxy, have it pass on the headers Connection"
-        " and Upgrade.",
-    }
-    return reply(body, 426, {"upgrade": "websocket", "connection": "Upgrade"})
+    why = f"{request.url.path} is a WebSocket, and this request asks for none."
+    proxy = "Behind a proxy, have it pass on the headers Connection and Upgrade."
+    fault = bad_frame(why, f"Try: {_wscat(request)} {proxy}")
+    return reply(_body(fault), 426, {"upgrade": "websocket", "connection": "Upgrade"})
 
 
 async def no_socket(socket: WebSocket) -> None:
@@ -394,7 +367,7 @@ def _hub(request: Request) -> Hub:
 
 ROUTES = (
     GuardedRoute(SOCKET_PATH, upgrade_required, PUBLIC),
-    GuardedRoute("/v1/translate", translate, TRANSLATE, methods=["POST"]),
+    GuardedRoute("/v1/translate", translate, TRANSLATE, methods=POST),
     GuardedRoute("/v1/languages", list_languages, PUBLIC),
     GuardedRoute("/healthz", healthz, PUBLIC),
     GuardedRoute("/readyz", readyz, PUBLIC),

@@ -2,8 +2,8 @@
 
 Owns: ``/v1/audio/transcriptions`` and ``/v1/audio/translations``: the bounds of a request, and the
 session in which its file is heard. Must not know: the form and the answers
-(`gateway.server.openai_api.audio`), how a file is decoded. The sound takes the way of a socket's:
-the same recogniser, limits, guards, fairness and metrics apply.
+(`gateway.server.openai_api.audio`), how a file is decoded. The sound takes the way of a socket's,
+with the same limits, guards, fairness and metrics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gateway.errors import ClientFault, CloseCode, EngineFault, ErrorCode
 from gateway.protocol.audio import PCM, Audio, AudioState
 from gateway.protocol.messages import Bye, Failed, Final, ServerMessage, Set, Source
 from gateway.protocol.notices import Error
-from gateway.server.access.guarded_route import TRANSLATE, GuardedRoute
+from gateway.server.access.guarded_route import POST, TRANSLATE, GuardedRoute
 from gateway.server.audio.files import Sound, opened
 from gateway.server.openai_api.audio import AudioFileRequest
 from gateway.server.routes.api import trace, while_connected
@@ -72,9 +72,7 @@ class Uploads:
         try:
             yield
         finally:
-            self._taken[tenant] -= 1
-            if not self._taken[tenant]:
-                del self._taken[tenant]
+            self._taken -= Counter((tenant,))  # keeps no tenant without files
 
 
 async def transcribe(request: Request, permissions: Permissions) -> Response:
@@ -82,7 +80,7 @@ async def transcribe(request: Request, permissions: Permissions) -> Response:
     return await _answer(request, permissions, translated=False)
 
 
-async def translate_sound(request: Request, permissions: Permissions) -> Response:
+async def translate(request: Request, permissions: Permissions) -> Response:
     """Answer with the words of a file of sound in another language, English by default."""
     return await _answer(request, permissions, translated=True)
 
@@ -96,13 +94,9 @@ async def _answer(request: Request, permissions: Permissions, *, translated: boo
         asked = await read_upload(request, AudioFileRequest, UPLOAD_BYTES, UPLOAD_S)
         asked.check()
         target = languages.normalise(asked.target_lang) if translated else None
+        targets = () if target is None else (target,)
         session = hub.open(
-            ConnectRequest(
-                once=True,
-                targets=() if target is None else (target,),
-                view="final",
-                permissions=permissions,
-            )
+            ConnectRequest(once=True, targets=targets, view="final", permissions=permissions)
         )
         trace(request, session.id)
         listener = FileListener(hub, session)
@@ -184,10 +178,6 @@ class FileListener:
 
 
 ROUTES = (
-    GuardedRoute(
-        "/v1/audio/transcriptions", transcribe, TRANSLATE, methods=["POST"], refused=refused
-    ),
-    GuardedRoute(
-        "/v1/audio/translations", translate_sound, TRANSLATE, methods=["POST"], refused=refused
-    ),
+    GuardedRoute("/v1/audio/transcriptions", transcribe, TRANSLATE, methods=POST, refused=refused),
+    GuardedRoute("/v1/audio/translations", translate, TRANSLATE, methods=POST, refused=refused),
 )

@@ -5,34 +5,20 @@ Owns: what those APIs have in common. Must not know: the API that the request is
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from starlette.requests import Request
 
 from gateway.auth.permissions import Permissions
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, bad_frame
 from gateway.server.routes.api import begin, while_connected
-from gateway.server.routes.oneshot import OneShotRequest
+from gateway.server.routes.oneshot import OneShotRequest, Passage
 
 MOST = 50
 """Most texts of one request."""
 
 
-class TranslatedText(NamedTuple):
-    """One text of a batch. ``source`` is None if there was nothing to translate."""
-
-    text: str
-    source: str | None = None
-    confidence: float = 0.0
-
-
 def only_plain_text(field: str) -> ClientFault:
-    """Return the fault of a request for the translation of HTML or XML.
-
-    :param field: the field of the request that asks for it
-    """
-    return ClientFault(
-        ErrorCode.BAD_FRAME,
+    """Return the fault of a request whose ``field`` asks for the translation of HTML or XML."""
+    return bad_frame(
         f'This gateway translates plain text only, so "{field}" cannot ask for HTML or XML.',
         f'Take the texts out of the markup, and leave "{field}" out.',
     )
@@ -40,17 +26,15 @@ def only_plain_text(field: str) -> ClientFault:
 
 async def translate_batch(
     request: Request, asked: OneShotRequest, permissions: Permissions
-) -> list[TranslatedText]:
-    """Return the translations of texts, in order. Raises `GatewayError` if one of them fails.
+) -> list[tuple[str, Passage]]:
+    """Return the translation of each text, and the text itself with its language. Raises
+    `GatewayError` if one of them fails.
 
     A text without a word is answered with itself. With ``auto`` the language of each text is
     detected by itself; a text that is too short for that counts as in that of the whole batch.
     """
     if not any(map(str.strip, asked.texts)):
-        return [TranslatedText(text) for text in asked.texts]
+        return [(text, Passage(text)) for text in asked.texts]
     shot = await begin(request, asked, permissions)
     made = shot.join(await while_connected(request, shot.finals()))
-    return [
-        TranslatedText(text, passage.source or None, passage.confidence)
-        for text, passage in zip(made, shot.passages, strict=True)
-    ]
+    return list(zip(made, shot.passages, strict=True))

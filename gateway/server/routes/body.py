@@ -17,7 +17,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, ErrorCode, bad_frame
 from gateway.server.runtime.hub import Hub
 
 BODY_S = 10.0
@@ -43,8 +43,6 @@ async def read(request: Request, shape: type[Body]) -> Body:
 
     A field that is repeated in a form or in the query is a list. Raises `ClientFault`:
     ``bad_frame``, ``too_long``, ``timeout``.
-
-    :param shape: the type of the body
     """
     hub: Hub = request.app.state.hub
     async with _within(BODY_S):
@@ -59,14 +57,10 @@ async def read(request: Request, shape: type[Body]) -> Body:
 
 
 async def read_upload(request: Request, shape: type[Body], limit: int, seconds: float) -> Body:
-    """Return the body of a request, decoded from a multipart form with one file.
+    """Return the body of a request, decoded from a multipart form with one file, a field of bytes.
 
     The file is never written to a disk. Raises `ClientFault`: ``bad_frame``, ``too_long``,
     ``timeout``.
-
-    :param shape: the type of the body; the file is a field of bytes
-    :param limit: bytes of the body at most
-    :param seconds: time for the body at most
     """
     with _decoding("Send a form, such as", shape):
         async with _within(seconds), aclosing(_chunks(request, limit)) as chunks:
@@ -80,8 +74,7 @@ def _decoding(hint: str, shape: type[BodyShape]) -> Iterator[None]:
     try:
         yield
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
-        raise ClientFault(
-            ErrorCode.BAD_FRAME,
+        raise bad_frame(
             f"The body could not be read: {str(exc)[:200]}.",
             f"{hint} {shape.EXAMPLE}.",
         ) from exc
@@ -148,10 +141,7 @@ class MemoryParser(MultiPartParser):
 async def _multipart(
     request: Request, chunks: AsyncGenerator[bytes], *, files: int
 ) -> list[tuple[str, str | bytes]]:
-    """Return the fields of a multipart form. Raises `ValueError`.
-
-    :param files: number of files that it may have
-    """
+    """Return the fields of a multipart form with so many files at most. Raises `ValueError`."""
     media_type = request.headers.get("content-type", "")
     if not media_type.startswith(MULTIPART):
         raise ValueError("it is no multipart form")

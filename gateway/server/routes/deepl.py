@@ -16,9 +16,9 @@ from starlette.responses import Response
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.base.validation import AUTO
-from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.errors import ErrorCode, GatewayError, bad_frame
 from gateway.protocol.fields import Context
-from gateway.server.access.guarded_route import TRANSLATE, GuardedRoute, Right
+from gateway.server.access.guarded_route import POST, TRANSLATE, GuardedRoute, Right
 from gateway.server.routes.api import language_list, refusal, reply, status
 from gateway.server.routes.batch import MOST, only_plain_text, translate_batch
 from gateway.server.routes.body import read
@@ -48,8 +48,7 @@ async def translate(request: Request, permissions: Permissions) -> Response:
     """Translate one text or several."""
     body = await read(request, DeepLRequest)
     if body.glossary_id is not None or body.formality not in FORMALITIES:
-        raise ClientFault(
-            ErrorCode.BAD_FRAME,
+        raise bad_frame(
             "This gateway has no stored glossaries and no formality.",
             'Leave "glossary_id" out, and "formality" too; "prefer_more" is ignored.',
         )
@@ -61,11 +60,11 @@ async def translate(request: Request, permissions: Permissions) -> Response:
     made = await translate_batch(request, asked, permissions)
     translations = [
         {
-            "detected_source_language": (translated.source or body.source_lang or "").upper(),
-            "text": translated.text,
-            "billed_characters": len(text),
+            "detected_source_language": (passage.source or body.source_lang or "").upper(),
+            "text": translation,
+            "billed_characters": len(passage.text),
         }
-        for text, translated in zip(texts, made, strict=True)
+        for translation, passage in made
     ]
     return reply({"translations": translations})
 
@@ -115,7 +114,7 @@ def _refused(fault: GatewayError) -> Response:
 _TRANSLATE, _VIEW = TRANSLATE._replace(key=_key), Right(Role.VIEW, key=_key)
 
 ROUTES = (
-    GuardedRoute("/v2/translate", translate, _TRANSLATE, methods=["POST"], refused=_refused),
+    GuardedRoute("/v2/translate", translate, _TRANSLATE, methods=POST, refused=_refused),
     GuardedRoute("/v2/languages", list_languages, _VIEW, refused=_refused),
     GuardedRoute("/v2/usage", usage, _VIEW, refused=_refused),
 )

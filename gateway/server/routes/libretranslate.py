@@ -18,7 +18,7 @@ from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.base.validation import AUTO
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.access.guarded_route import PUBLIC, TRANSLATE, GuardedRoute, Right
+from gateway.server.access.guarded_route import POST, PUBLIC, TRANSLATE, GuardedRoute, Right
 from gateway.server.routes.api import directions, language_list, reply
 from gateway.server.routes.batch import MOST, only_plain_text, translate_batch
 from gateway.server.routes.body import read
@@ -56,11 +56,11 @@ async def translate(request: Request, permissions: Permissions) -> Response:
     texts = (query.q,) if isinstance(query.q, str) else query.q
     asked = OneShotRequest(texts, query.source, query.target)
     made = await translate_batch(request, asked, permissions)
-    body: dict[str, list[object]] = {"translatedText": [text.text for text in made]}
+    body: dict[str, list[object]] = {"translatedText": [text for text, _ in made]}
     if query.source == AUTO:
         body["detectedLanguage"] = [
-            text.source and {"confidence": text.confidence, "language": text.source}
-            for text in made
+            {"confidence": one.confidence, "language": one.source} if one.source else None
+            for _, one in made
         ]
     if query.alternatives > 0:
         body["alternatives"] = [[] for _ in made]
@@ -92,21 +92,20 @@ async def frontend_settings(request: Request, _: Permissions) -> Response:
     authenticator: Authenticator = request.app.state.authenticator
     profile: Model = request.app.state.hub.engine.profile
     target = next((tag for tag in profile.targets if tag != profile.sources[0]), None)
-    return reply(
-        {
-            "apiKeys": authenticator.required,
-            "keyRequired": authenticator.required,
-            "charLimit": TEXT,
-            "frontendTimeout": 500,
-            "language": {
-                "source": {"code": AUTO, "name": "Auto Detect"},
-                "target": {"code": target, "name": languages.name(target or "")},
-            },
-            "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
-        }
-    )
+    settings = {
+        "apiKeys": authenticator.required,
+        "keyRequired": authenticator.required,
+        "charLimit": TEXT,
+        "frontendTimeout": 500,
+        "language": {
+            "source": {"code": AUTO, "name": "Auto Detect"},
+            "target": {"code": target, "name": languages.name(target or "")},
+        },
+        "suggestions": False,
+        "filesTranslation": False,
+        "supportedFilesFormat": [],
+    }
+    return reply(settings)
 
 
 def _key(
@@ -125,8 +124,8 @@ _TRANSLATE = TRANSLATE._replace(key=_key(TranslateQuery))
 _DETECT = Right(Role.VIEW, key=_key(DetectRequest))
 
 ROUTES = (
-    GuardedRoute("/translate", translate, _TRANSLATE, methods=["POST"]),
+    GuardedRoute("/translate", translate, _TRANSLATE, methods=POST),
     GuardedRoute("/languages", list_languages, PUBLIC),
-    GuardedRoute("/detect", detect, _DETECT, methods=["POST"]),
+    GuardedRoute("/detect", detect, _DETECT, methods=POST),
     GuardedRoute("/frontend/settings", frontend_settings, PUBLIC),
 )

@@ -1,9 +1,8 @@
 """The translation of the texts of one HTTP request in private sessions.
 
 Owns: the sessions of a request, and the pieces of its texts. Must not know: HTTP. The texts take
-the same way as one from a socket: the same limits, guards, fairness and metrics apply. Only the
-rate of frames does not, since the pieces are made here: of each request as many wait for the engine
-as of one socket, and the others here.
+the way of those from a socket, with the same limits, guards, fairness and metrics. Only the rate of
+frames does not apply: as many pieces wait for the engine as of one socket, and the others here.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -23,7 +24,6 @@ from gateway.core.session.session import Session
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.protocol.fields import Translations
 from gateway.protocol.messages import (
-    By,
     Cancelled,
     Delta,
     Failed,
@@ -35,7 +35,7 @@ from gateway.protocol.messages import (
 )
 from gateway.protocol.notices import Error
 from gateway.server.runtime.hub import Hub
-from gateway.text import languages, sentences, units
+from gateway.text import languages, sentences, word_units
 
 ANSWER_S = 30.0
 """Seconds for the translation of all texts."""
@@ -73,18 +73,24 @@ class OneShotRequest(msgspec.Struct, frozen=True):
     live: bool = False
 
 
-class Passage(msgspec.Struct, frozen=True):
+@dataclass(slots=True, eq=False)
+class Passage:
     """One text of a request, cut into pieces: none if it has no word.
 
     ``source``      its language, as given or as detected
     ``confidence``  confidence in percent that it is in ``source``; 0 if it was not detected
     ``pieces``      sentences, each with the white space behind it
+    ``session``     the session in which they are said, from the first piece to the end of the last
+    ``kept``        number of pieces that were in another language
     """
 
     text: str
-    source: str
-    confidence: float
-    pieces: list[tuple[str, str]]
+    source: str = ""
+    confidence: float = 0.0
+    pieces: Sequence[tuple[str, str]] = ()
+    session: Session | None = None
+    ended: int = 0
+    kept: int = 0
 
 
 async def read(hub: Hub, request: OneShotRequest) -> list[Passage]:
@@ -98,11 +104,11 @@ async def read(hub: Hub, request: OneShotRequest) -> list[Passage]:
             raise ClientFault(
                 ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
             )
-        source, confidence, pieces = "", 0.0, list[tuple[str, str]]()
+        passage = Passage(text)
         if text.strip():
-            source, confidence = _language(hub, request, text)
-            pieces = sentences.split(text, hub.limits.text, source)
-        passages.append(Passage(text, source, confidence, pieces))
+            passage.source, passage.confidence = _language(hub, request, text)
+            passage.pieces = sentences.split(text, hub.limits.text, passage.source)
+        passages.append(passage)
         await asyncio.sleep(0)  # others have their turn between two texts
     count = sum(len(passage.pieces) for passage in passages)
     if count > PIECES:
@@ -142,26 +148,19 @@ def _stopped() -> EngineFault:
     return EngineFault("The gateway stopped before the text was translated.")
 
 
-class _Part:
-    """The session of one passage, while it has pieces that have not ended."""
-
-    __slots__ = ("left", "others", "session")
-
-    def __init__(self, session: Session, left: int) -> None:
-        self.session = session
-        self.left = left
-        self.others = left - 1  # pieces that may be in another language
+def _made(event: Failed | Cancelled, **caption: Any) -> Final:
+    """Return a caption that no engine made, for the end of one."""
+    assert event.seq is not None, "it ended something"
+    times = Timing(queue=0, first=0, total=0)
+    return Final(seq=event.seq, id=event.id, rev=event.rev, ms=times, **caption)
 
 
 class OneShot:
-    """The translation of the passages of one request. `close` it in any case.
+    """The translation of the passages of one request, which `read` returns. `close` it in any case.
+    ``opened`` is called with the id of each session.
 
     Raises `ClientFault` at once: ``lang_unsupported`` or ``pair_unsupported``, and the codes of
     `Hub.open`.
-
-    :param passages: the texts, see `read`
-    :param permissions: what the client may do
-    :param opened: called with the id of each session
     """
 
     def __init__(
@@ -179,15 +178,14 @@ class OneShot:
         self._permissions = permissions
         self._opened = opened
         self._pieces = [piece for passage in passages for piece in passage.pieces]
-        parts = (at for at, passage in enumerate(passages) for _ in passage.pieces)
-        self._waiting = deque(enumerate(parts, 1))
-        """Numbers of the pieces that are not said yet, each with the index of its passage."""
-        self._parts: dict[int, _Part] = {}  # by the index of the passage
-        self._events: deque[tuple[int, ServerMessage]] = deque()
+        numbered = (passage for passage in passages for _ in passage.pieces)
+        self._waiting = deque(enumerate(numbered, 1))
+        """Numbers of the pieces that are not said yet, each with its passage."""
+        self._events: deque[tuple[Passage, ServerMessage]] = deque()
         self._has_events = asyncio.Event()
         try:
             # The first session tells whether the languages exist and the gateway has room.
-            self.session = self._part(self._waiting[0][1]).session.id
+            self.session = self._open(self._waiting[0][1]).id
             """Id of the first session."""
             for source in {passage.source for passage in passages if passage.pieces}:
                 # A text that is in the target language already is returned as it is.
@@ -205,19 +203,23 @@ class OneShot:
 
     def close(self) -> None:
         """End the sessions and abort unfinished translations. Idempotent."""
-        for part in self._parts.values():
-            self._hub.close(part.session)
-        self._parts.clear()
+        for passage in self.passages:
+            self._close(passage)
+
+    def _close(self, passage: Passage) -> None:
+        if passage.session is not None:
+            self._hub.close(passage.session)
+            passage.session = None
+
+    @property
+    def _sessions(self) -> list[tuple[Passage, Session]]:
+        """Passages whose pieces are being translated, with their sessions."""
+        return [(one, one.session) for one in self.passages if one.session is not None]
 
     async def finals(self) -> list[Final]:
-        """Return the final pieces in order. Raises `EngineFault` if a piece failed."""
+        """Return the final pieces as they ended. Raises `EngineFault` if a piece failed."""
         try:
-            done: dict[str, Final] = {}
-            async for event in self.events():
-                if isinstance(event, Final):
-                    done[event.id] = event
-            # Pieces end in any order, and their ids are their numbers.
-            return [done[id] for id in sorted(done, key=int)]
+            return [event async for event in self.events() if isinstance(event, Final)]
         finally:
             self.close()
 
@@ -246,7 +248,7 @@ class OneShot:
                     said = 0
                     await asyncio.sleep(0)
             if not self._events:
-                if any(part.session.outbox.closing for part in self._parts.values()):
+                if any(session.outbox.closing for _, session in self._sessions):
                     raise _stopped()
                 if loop.time() >= deadline:
                     raise EngineFault(
@@ -257,32 +259,41 @@ class OneShot:
                     async with asyncio.timeout_at(min(retry_at, deadline)):
                         await self._has_events.wait()
                 self._has_events.clear()  # before reading, so that no event is missed
-                for at, part in self._parts.items():
-                    self._read_outbox(at, part.session)
+                for passage, session in self._sessions:
+                    self._read_outbox(passage, session)
             while self._events:
-                at, event = self._events.popleft()
-                match event:
-                    case Delta() as delta:
-                        yield delta
-                    case Final() as final:
-                        unfinished -= 1
-                        self._end_piece(at)
-                        yield final
-                    case Failed(code=ErrorCode.LANG_MISMATCH) as failed if self._parts[at].others:
-                        # A document quotes other languages.
-                        self._parts[at].others -= 1
-                        unfinished -= 1
-                        self._end_piece(at)
-                        yield self._kept(failed)
-                    case Cancelled(lang=str(lang), was="none") as silent:
-                        unfinished -= 1
-                        self._end_piece(at)
-                        yield self._made(silent, int(silent.id), lang, "", "mt")
-                    case Failed(code=code, msg=msg):
-                        why = msg or "The text could not be translated."
-                        raise EngineFault(why, ErrorCode(code))
-                    case Cancelled():
-                        raise _stopped()
+                shown = self._shown(*self._events.popleft())
+                if isinstance(shown, Final):
+                    unfinished -= 1
+                if shown is not None:
+                    yield shown
+
+    def _shown(self, passage: Passage, event: ServerMessage) -> Delta | Final | None:
+        """Return the event to show for one of a session. Raises `EngineFault` if a piece failed."""
+        match event:
+            case Delta():
+                return event
+            case Final():
+                final = event
+            case Failed(code=ErrorCode.LANG_MISMATCH) if passage.kept < len(passage.pieces) - 1:
+                # A document quotes other languages: the piece itself is its caption.
+                passage.kept += 1
+                piece, _ = self._pieces[int(event.id) - 1]
+                about = {"ord": event.ord, "lang": event.lang, "flags": (KEPT,)}
+                final = _made(event, text=piece, by="same", **about)
+            case Cancelled(lang=str(lang), was="none"):
+                final = _made(event, ord=int(event.id), lang=lang, text="", by="mt")
+            case Failed():
+                why = event.msg or "The text could not be translated."
+                raise EngineFault(why, ErrorCode(event.code))
+            case Cancelled():
+                raise _stopped()
+            case _:
+                return None
+        passage.ended += 1
+        if passage.ended == len(passage.pieces):
+            self._close(passage)
+        return final
 
     async def text(self) -> AsyncGenerator[str]:
         """Yield the translation in order, as it grows. Needs ``live``. Raises as `events` does.
@@ -315,41 +326,14 @@ class OneShot:
                     if current not in ended:
                         break
                     gap = self._pieces[current - 1][1]  # the white space behind the piece
-                    space += sentences.space(gap, spaced=units.spaced(self.target))
+                    space += sentences.space(gap, spaced=word_units.spaced(self.target))
                     current, shown = current + 1, ""
-
-    def _kept(self, failed: Failed) -> Final:
-        """Return the caption of a piece in another language than the text: the piece itself."""
-        piece, _ = self._pieces[int(failed.id) - 1]
-        return self._made(failed, failed.ord, failed.lang, piece, "same", (KEPT,))
-
-    def _made(
-        self,
-        event: Failed | Cancelled,
-        ord: int,
-        lang: str,
-        text: str,
-        by: By,
-        flags: tuple[str, ...] = (),
-    ) -> Final:
-        """Return a caption that no engine made, for the end of one."""
-        assert event.seq is not None, "it ended something"
-        return Final(
-            seq=event.seq,
-            id=event.id,
-            rev=event.rev,
-            ord=ord,
-            lang=lang,
-            text=text,
-            by=by,
-            ms=Timing(queue=0, first=0, total=0),
-            flags=flags,
-        )
 
     def join(self, finals: list[Final]) -> list[str]:
         """Return the translation of each text, with the spaces between its pieces."""
-        spaced = units.spaced(self.target)
-        translations = iter(finals)
+        spaced = word_units.spaced(self.target)
+        # Pieces end in any order, and their ids are their numbers.
+        translations = iter(sorted(finals, key=lambda final: int(final.id)))
         return [
             sentences.join(
                 [(next(translations).text, gap) for _, gap in passage.pieces], spaced=spaced
@@ -359,58 +343,45 @@ class OneShot:
             for passage in self.passages
         ]
 
-    def _part(self, at: int) -> _Part:
-        """Return the session of a passage; open it if there is none. Raises `ClientFault`."""
-        part = self._parts.get(at)
-        if part is None:
-            passage, request = self.passages[at], self._request
-            session = self._hub.open(
-                ConnectRequest(
-                    once=True,
-                    source=passage.source,
-                    targets=(request.target,),
-                    view="live" if request.live else "final",
-                    permissions=self._permissions,
-                )
+    def _open(self, passage: Passage) -> Session:
+        """Open the session of a passage. Raises `ClientFault`."""
+        request = self._request
+        session = passage.session = self._hub.open(
+            ConnectRequest(
+                once=True,
+                source=passage.source,
+                targets=(request.target,),
+                view="live" if request.live else "final",
+                permissions=self._permissions,
             )
-            part = self._parts[at] = _Part(session, len(passage.pieces))
-            session.outbox.wake = self._has_events.set
-            self._opened(session.id)
-            self._read_outbox(at, session)
-            if request.context is not None or request.glossary is not None:
-                change = Set(context=request.context, glossary=request.glossary)
-                self._hub.perform(session, change)
-        if part.session.outbox.closing is not None:
-            raise _stopped()
-        return part
+        )
+        session.outbox.wake = self._has_events.set
+        self._opened(session.id)
+        self._read_outbox(passage, session)
+        if request.context is not None or request.glossary is not None:
+            self._hub.perform(session, Set(context=request.context, glossary=request.glossary))
+        return session
 
     def _say_next(self) -> None:
         """Say the next piece. Raises `ClientFault`; then the piece still waits."""
-        number, at = self._waiting[0]
-        session = self._part(at).session
+        number, passage = self._waiting[0]
+        session = passage.session or self._open(passage)
+        if session.outbox.closing is not None:
+            raise _stopped()
         self._hub.perform(session, Say(text=self._pieces[number - 1][0], id=str(number)))
         self._waiting.popleft()
-        self._read_outbox(at, session)
+        self._read_outbox(passage, session)
 
-    def _end_piece(self, at: int) -> None:
-        """Count a piece that has ended. The session of a passage ends with its last piece."""
-        part = self._parts[at]
-        part.left -= 1
-        if not part.left:
-            self._hub.close(self._parts.pop(at).session)
-
-    def _read_outbox(self, at: int, session: Session) -> None:
-        """Read all frames of an outbox. Raises `ClientFault` if one of them is an ``error``."""
-        refused = None
+    def _read_outbox(self, passage: Passage, session: Session) -> None:
+        """Read all frames for a passage. Raises `ClientFault` if one of them is an ``error``."""
+        errors = []
         for frame in session.outbox.take():
             event = _decode(frame)
             if isinstance(event, Error):
-                refused = ClientFault(ErrorCode(event.code), event.msg, event.hint, event.retry_ms)
+                errors.append(event)
             else:
-                self._events.append((at, event))
+                self._events.append((passage, event))
         # Raised after the loop, so that no event behind the error is lost.
-        if refused is not None:
-            try:
-                raise refused
-            finally:
-                del refused  # it refers to this frame
+        if errors:
+            error = errors[-1]
+            raise ClientFault(ErrorCode(error.code), error.msg, error.hint, error.retry_ms)

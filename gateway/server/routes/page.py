@@ -3,11 +3,10 @@
 Owns: which files are served, their addresses, caching and compression. Must not know: what is in
 them, beyond the addresses in the HTML files.
 
-HTML files are checked for changes at each visit. They name all other files below ``static/`` and a
-version, which is a hash of all of them. A browser keeps such a file for a year and asks for it
-again only when the version has changed. The files there lie in the folders of the repository, so
-modules import each other by the same relative paths as on disk. Compression leaks nothing here,
-because no file holds a secret.
+HTML files name all other files below ``static/`` and a version, a hash of all of them. A browser
+keeps such a file for a year, until the version has changed. Below it lie the folders of the
+repository, so modules import each other by the same relative paths as on disk. Compression leaks
+nothing, because no file holds a secret.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import gzip
 import hashlib
 import mimetypes
 import re
+from functools import lru_cache
 from pathlib import Path
 from posixpath import normpath
 from typing import NamedTuple
@@ -38,6 +38,8 @@ ROOTS = (PACKAGE.parent, PACKAGE)
 PAGE = "web_demo"
 FOLDERS = (PAGE, "clients/js")
 """Folders with files of the page, below a root."""
+CACHED = 256
+"""Most files in memory. The page has some ninety; one that has changed counts again."""
 VERSION_LENGTH = 16
 """Hexadecimal digits of a version and of an entity tag."""
 ADDRESS = re.compile(r'(?<= )((?:src|href)=")([^":#?]+)')
@@ -45,35 +47,23 @@ ADDRESS = re.compile(r'(?<= )((?:src|href)=")([^":#?]+)')
 
 
 class FileBody(NamedTuple):
-    """The content of a file, ready to send.
+    """The content of a file, ready to send, and its entity tag in quotes."""
 
-    ``stamp``      time of change in ns and size in bytes, when it was read
-    ``etag``       of the content, in quotes
-    """
-
-    stamp: tuple[int, int]
     plain: bytes
     compressed: bytes
     etag: str
 
 
 class PageFiles:
-    """The files of the page.
-
-    Files that are added later are served after a restart. Files that change are served at once, so
-    that a reload shows the change.
-    """
+    """The files of the page. A reload shows a changed file, and a restart an added one."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
         paths = (path for folder in FOLDERS for path in sorted((root / folder).rglob("*")))
         self._paths = {
             path.relative_to(root).as_posix(): path for path in paths if path.suffix in SUFFIXES
         }
         # Guessed at the start: the first guess reads the tables of the system.
         self._media_types = {path: mimetypes.guess_type(path)[0] for path in self._paths}
-        # Files by path below the root, and the version of all of them together.
-        self._release: tuple[dict[str, FileBody], str] = {}, ""
 
     def routes(self) -> list[GuardedRoute]:
         """Return the routes of the HTML files and of all that they load."""
@@ -124,18 +114,17 @@ class PageFiles:
                 return match[0]
             return f"{match[1]}static/{version}/{other}"
 
-        page = files[path]
-        return _body(page.stamp, ADDRESS.sub(versioned, page.plain.decode()).encode())
+        return _body(ADDRESS.sub(versioned, files[path].plain.decode()).encode())
 
     def _refresh(self) -> tuple[dict[str, FileBody], str]:
-        """Read the files that have changed; return all, and their version. Runs in threads."""
-        known, version = self._release
-        files = {path: _read(file, known.get(path)) for path, file in self._paths.items()}
-        if any(file is not known.get(path) for path, file in files.items()):
-            tags = "".join(f"{path} {file.etag}\n" for path, file in files.items())
-            version = _digest(tags.encode())
-            self._release = files, version
-        return files, version
+        """Return all files by path below the root, and their version. Runs in threads."""
+        stats = {path: file.stat() for path, file in self._paths.items()}
+        files = {
+            path: _read(self._paths[path], stat.st_mtime_ns, stat.st_size)
+            for path, stat in stats.items()
+        }
+        tags = "".join(f"{path} {file.etag}\n" for path, file in files.items())
+        return files, _digest(tags.encode())
 
 
 async def index(request: Request, _: Permissions) -> Response:
@@ -163,15 +152,14 @@ def _address(path: str) -> str:
     return "/" if name == "index.html" else f"/{name}"
 
 
-def _read(path: Path, known: FileBody | None) -> FileBody:
-    """Return a file as it is now: ``known``, unless it has changed since."""
-    stat = path.stat()
-    stamp = (stat.st_mtime_ns, stat.st_size)
-    return known if known and known.stamp == stamp else _body(stamp, path.read_bytes())
+@lru_cache(maxsize=CACHED)
+def _read(path: Path, changed: int, size: int) -> FileBody:
+    """Return a file that was changed at this time and has this size: it is read once."""
+    return _body(path.read_bytes())
 
 
-def _body(stamp: tuple[int, int], plain: bytes) -> FileBody:
-    return FileBody(stamp, plain, gzip.compress(plain, mtime=0), f'"{_digest(plain)}"')
+def _body(plain: bytes) -> FileBody:
+    return FileBody(plain, gzip.compress(plain, mtime=0), f'"{_digest(plain)}"')
 
 
 def _digest(content: bytes) -> str:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.auth.permissions import Permissions
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, ErrorCode, bad_frame
 from gateway.protocol.handshake import bearer_token, is_room_name
 from gateway.server.access.guarded_route import PUBLIC, GuardedRoute
 from gateway.server.routes.api import no_room
@@ -39,7 +39,7 @@ async def qr(request: Request, _: Permissions) -> Response:
         raise no_room(room)
     if len(request.headers.get("host", "")) > HOST:
         why = f"No host has a name of more than {HOST} characters."
-        raise ClientFault(ErrorCode.BAD_FRAME, why)
+        raise bad_frame(why)
     # The code has the address under which the request came. If no other machine reaches that one,
     # the code and the header ``Link`` have the gateway's public address instead, if it is known.
     page = f"join.html?{urlencode({'room': room})}"

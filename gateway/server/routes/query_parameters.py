@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.session.connect_request import ConnectRequest, Renew, ResumePoint
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, bad_frame
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import View
@@ -40,11 +40,6 @@ def read_query(
 
     Parameters that are missing are as before in a session that is resumed, otherwise as the
     permissions say. Raises `ClientFault` (``bad_frame``).
-
-    :param codec: the negotiated codec; None: as the query says
-    :param resumed: the session that the query's resume token states
-    :param permissions: what the client may do
-    :param renew: function that renews the permissions
     """
     defaults = resumed or replace(
         _DEFAULTS,
@@ -68,7 +63,13 @@ def read_query(
     source = query.get("from", defaults.source)
     if source is not None and len(source) > SOURCE:
         raise _refused("list of languages (from)", source, f"at most {SOURCE} characters")
-    to = query.get("to")
+    if resumed is not None:
+        room = resumed.room
+    elif room is None:
+        room = permissions.only_room
+    to, targets = query.get("to"), defaults.targets
+    if to is not None:
+        targets = tuple(tag.strip() for tag in to.split(",") if tag.strip())
     attempt = query.get("attempt")
     if attempt is not None and not re.fullmatch(r"[0-9]{1,15}", attempt):
         raise _refused("attempt", attempt, "a number that grows with each attempt to come back")
@@ -79,16 +80,10 @@ def read_query(
         attempt=0 if resumed is None else max(int(attempt or 0), resumed.attempt + 1),
         numbered=attempt is not None,
         since=_since(query),
-        room=resumed.room
-        if resumed is not None
-        else permissions.only_room
-        if room is None
-        else room,
+        room=room,
         role=Role(role),
         source=source,
-        targets=defaults.targets
-        if to is None
-        else tuple(tag.strip() for tag in to.split(",") if tag.strip()),
+        targets=targets,
         view=view,  # type: ignore[arg-type]  # checked above
         speaker=speaker or None,  # an empty name is none
         codec=codec or default_codec(query),
@@ -129,6 +124,4 @@ def _since(query: QueryParams) -> StreamPosition | None:
 
 def _refused(name: str, value: str, allowed: str) -> ClientFault:
     article = "an" if name[0] in "aeiou" else "a"
-    return ClientFault(
-        ErrorCode.BAD_FRAME, f"{value[:64]!r} is not {article} {name}.", f"Allowed: {allowed}."
-    )
+    return bad_frame(f"{value[:64]!r} is not {article} {name}.", f"Allowed: {allowed}.")

@@ -1,10 +1,9 @@
 """OpenAI's realtime sockets: ``/v1/realtime`` and ``/v1/realtime/translations``.
 
-Owns: the translation between a client of these sockets and the endpoint of ``/v1/ws``, and holding
-back a client whose audio comes too fast. Must not know: what events mean
-(`gateway.server.realtime`), how a session works, when audio is too fast. A client of these sockets
-is a client of ``/v1/ws`` with another dialect: the same limits, keys, outboxes and close codes
-apply.
+Owns: the translation between a client of these sockets and the endpoint of ``/v1/ws``, whose
+limits, keys, outboxes and close codes apply, and holding back a client whose audio comes too fast.
+Must not know: what events mean (`gateway.server.realtime`), how a session works, when audio is too
+fast.
 """
 
 from __future__ import annotations
@@ -40,53 +39,50 @@ _decode = msgspec.json.Decoder(ServerMessage).decode
 
 
 class RealtimeEndpoint:
-    """The ASGI application of one of the sockets.
-
-    :param socket: the application of ``/v1/ws``
-    :param dialect: called with the query of each client
-    """
+    """The ASGI application of one of the sockets, around that of ``/v1/ws``."""
 
     def __init__(self, socket: ASGIApp, dialect: Callable[[Mapping[str, str]], Dialect]) -> None:
         self._socket = socket
         self._dialect = dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        offered = list(scope.get("subprotocols", ()))
         dialect = self._dialect(QueryParams(scope["query_string"]))
-        subprotocol = REALTIME if REALTIME in offered else None
+        translated = _Translated(dialect, scope, receive, send)
         keys = [
             BEARER_PREFIX + name.removeprefix(KEY_PREFIX)
-            for name in offered
+            for name in scope.get("subprotocols", ())
             if name.startswith(KEY_PREFIX)
         ]
-        extensions = dict(scope.get("extensions", {}))
-        # Every frame must come through `send`, to be translated.
-        held = HeldBack(receive, extensions.pop(WRITER, None))
+        extensions = {**scope.get("extensions", {}), HELD: translated}
+        extensions.pop(WRITER, None)  # every frame must come through `send`, to be translated
         inner = {
             **scope,
             "path": SOCKET_PATH,
             "query_string": urlencode(dialect.query).encode(),
             "subprotocols": [Codec.JSON.value, *keys],
-            "extensions": {**extensions, HELD: held},
+            "extensions": extensions,
         }
-        translated = _Translated(dialect, subprotocol, held.receive, send)
         await self._socket(inner, translated.receive, translated.send)
 
 
-class HeldBack:
-    """The reader of a client that is held back while the session takes no more audio.
+class _Translated:
+    """The ``receive`` and ``send`` that the endpoint of ``/v1/ws`` is given.
 
-    :param protocol: the server's protocol, if it is the gateway's
+    The client is held back while the session takes no more audio.
     """
 
-    def __init__(self, receive: Receive, protocol: WebSocketProtocol | None) -> None:
+    def __init__(self, dialect: Dialect, scope: Scope, receive: Receive, send: Send) -> None:
+        self._dialect = dialect
+        self._subprotocol = REALTIME if REALTIME in scope.get("subprotocols", ()) else None
         self._receive = receive
-        self._protocol = protocol
+        self._send = send
+        self._protocol: WebSocketProtocol | None = scope.get("extensions", {}).get(WRITER)
         self._ahead: deque[Message] = deque()
         self._bytes = 0
+        self._frames: deque[ClientMessage | str | bytes] = deque()
         self.delay: Callable[[], float] = float  # 0.0 until the session is open
 
-    async def receive(self) -> Message:
+    async def _message(self) -> Message:
         """Return the next message when the session has room for it; the end of the client at once.
 
         The last audio of a client is not heard if it leaves while it is held back.
@@ -119,30 +115,10 @@ class HeldBack:
             return {"type": "websocket.disconnect", "code": 1006}
         return None
 
-
-def _size(message: Message) -> int:
-    return MESSAGE_BYTES + len(message.get("text") or message.get("bytes") or "")
-
-
-class _Translated:
-    """The ``receive`` and ``send`` that the endpoint of ``/v1/ws`` is given.
-
-    :param subprotocol: name in the answer to the handshake
-    """
-
-    def __init__(
-        self, dialect: Dialect, subprotocol: str | None, receive: Receive, send: Send
-    ) -> None:
-        self._dialect = dialect
-        self._subprotocol = subprotocol
-        self._receive = receive
-        self._send = send
-        self._frames: deque[ClientMessage | str | bytes] = deque()
-
     async def receive(self) -> Message:
         """Return the next frame of the gateway's protocol that the client means."""
         while not self._frames:
-            message = await self._receive()
+            message = await self._message()
             if message["type"] != "websocket.receive":
                 return message
             frame = message.get("text")
@@ -166,3 +142,7 @@ class _Translated:
                     await self._send({"type": "websocket.send", "text": text})
             case _:
                 await self._send(message)
+
+
+def _size(message: Message) -> int:
+    return MESSAGE_BYTES + len(message.get("text") or message.get("bytes") or "")

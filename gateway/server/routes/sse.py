@@ -1,11 +1,8 @@
 """A room as server-sent events, for networks that block WebSockets.
 
 Owns: the request, the encoding of frames as events, the end of the stream. Must not know: what
-frames mean.
-
-A stream has a session that only reads, as a socket with ``role=view`` has: the same limits, the
-same bounded outbox, the same order. A client that reads too slowly is disconnected, and resumes
-from the number of the last event that it received.
+frames mean. A stream has the session of a socket with ``role=view``. A client that reads too slowly
+is disconnected, and resumes from the number of the last event that it received.
 """
 
 from __future__ import annotations
@@ -13,23 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from typing import Any
 
-from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.session.session import Session
-from gateway.errors import CloseCode, redacted
+from gateway.errors import ClientFault, CloseCode, redacted
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
 from gateway.server.access.guarded_route import ROOM, GuardedRoute, Right
-from gateway.server.routes.api import no_room, until_disconnected
-from gateway.server.routes.query_parameters import read_query
-from gateway.server.routes.websocket import BATCH
+from gateway.server.routes.api import no_room, while_connected
+from gateway.server.routes.websocket import BATCH, enter
 from gateway.server.runtime.hub import Hub, session_ids
 
 log = logging.getLogger("gateway.events")
@@ -59,17 +55,12 @@ async def events(request: Request, _: Permissions) -> RoomEventStream:
     caller = authenticator.caller(request.scope)
     caller.admit()
     try:
+        fixed: dict[str, Any] = {"room": room, "role": Role.VIEW, "speaker": None}
+        if last := _EVENT_ID.fullmatch(request.headers.get("last-event-id", "")):
+            fixed["since"] = StreamPosition(last[1], int(last[2]))
         query = request.query_params
-        resumed = hub.recognise(query.get("resume"), room)
-        permissions = await caller.authorize(None if resumed is None else resumed.permissions)
-        asked, heartbeat = read_query(query, Codec.JSON, resumed, permissions)
-        reading = replace(asked, room=room, role=Role.VIEW, speaker=None)
-        last = _EVENT_ID.fullmatch(request.headers.get("last-event-id", ""))
-        if last is not None:
-            reading = replace(reading, since=StreamPosition(last[1], int(last[2])))
-        reading.check()
-        await hub.fetch(room, reading.since)
-        return RoomEventStream(hub, hub.open(reading), heartbeat or HEARTBEAT_S, caller)
+        session, heartbeat = await enter(hub, caller, query, Codec.JSON, fixed)
+        return RoomEventStream(hub, session, heartbeat or HEARTBEAT_S, caller)
     except BaseException:
         # Otherwise the stream releases the caller when it ends.
         caller.release()
@@ -77,9 +68,8 @@ async def events(request: Request, _: Permissions) -> RoomEventStream:
 
 
 class RoomEventStream:
-    """The answer with the events. The session ends with it.
-
-    :param heartbeat: seconds between two ``tick``
+    """The answer with the events, and a ``tick`` after every ``heartbeat`` seconds. The session
+    ends with it.
     """
 
     def __init__(self, hub: Hub, session: Session, heartbeat: float, caller: Caller) -> None:
@@ -88,31 +78,27 @@ class RoomEventStream:
         self._heartbeat = heartbeat
         self._caller = caller
         self._has_frames = asyncio.Event()
-        self._writing: asyncio.Task[None] | None = None
+        self._deadline = asyncio.timeout(None)  # set when the client does not read
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        outbox = self._session.outbox
-        outbox.wake = self._on_outbox
-        self._writing = asyncio.create_task(self._write(send))
-        tasks = {self._writing, asyncio.create_task(until_disconnected(receive))}
+        session = self._session
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            async with self._deadline:
+                session.outbox.wake = self._on_outbox
+                await while_connected(Request(scope, receive), self._write(send))
+        except (ClientFault, OSError) as exc:  # the client has gone, or the deadline is over
+            log.debug("%s: %s", session.id, exc)
+        except Exception as exc:
+            ids = session_ids(session)
+            log.error("%s ended by a fault", session.id, exc_info=redacted(exc), extra=ids)
         finally:
-            self._hub.close(self._session)
+            session.outbox.detach()
+            self._hub.close(session)
             self._caller.release()
-            for task in tasks:
-                task.cancel()
-            for result in await asyncio.gather(*tasks, return_exceptions=True):
-                # A server raises OSError in ``send`` if the client has gone.
-                if isinstance(result, Exception) and not isinstance(result, OSError):
-                    ids, ended = session_ids(self._session), "%s ended by a fault"
-                    log.error(ended, ids["session"], exc_info=redacted(result), extra=ids)
-            # The exception of the task refers to its frame, and so to this object.
-            self._writing = None
 
     def _on_outbox(self) -> None:
-        if self._session.outbox.closing is CloseCode.TOO_SLOW and self._writing is not None:
-            self._writing.cancel()  # the client does not read: the task would wait for ever
+        if self._session.outbox.closing is CloseCode.TOO_SLOW and not self._deadline.expired():
+            self._deadline.reschedule(0)  # the client does not read: `send` would wait for ever
         self._has_frames.set()
 
     async def _write(self, send: Send) -> None:

@@ -1,9 +1,7 @@
 """The HTTP route that creates tickets for browsers.
 
 Owns: what a ticket can be asked for. Must not know: how a ticket is encoded, where it is accepted.
-
-The server of a web page requests a ticket with its own key and passes it to the page, which never
-sees the key.
+The server of a web page asks for one with its key, so that the page never sees the key.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from gateway.auth.permissions import Permissions, Role
 from gateway.auth.signed_tokens import TICKET_S
 from gateway.protocol.handshake import ROOM_PATTERN, is_room_name
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.access.guarded_route import GuardedRoute, Right
+from gateway.server.access.guarded_route import POST, GuardedRoute, Right
 from gateway.server.routes.api import reply
 from gateway.server.routes.body import read
 from gateway.text import languages
@@ -61,4 +59,4 @@ async def mint(request: Request, permissions: Permissions) -> Response:
 
 
 # The role and the room that the ticket is for are in the body.
-ROUTES = (GuardedRoute("/v1/tickets", mint, Right(Role.VIEW), methods=["POST"]),)
+ROUTES = (GuardedRoute("/v1/tickets", mint, Right(Role.VIEW), methods=POST),)

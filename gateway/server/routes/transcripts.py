@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.core.transcripts import formats
 from gateway.core.transcripts.formats import Format, Title, text_formats
 from gateway.core.transcripts.transcript import Transcript
-from gateway.errors import ClientFault, ErrorCode, redacted
+from gateway.errors import ClientFault, ErrorCode, bad_frame, redacted
 from gateway.protocol.handshake import is_room_name
 from gateway.server.access.guarded_route import ROOM, GuardedRoute, Right
 from gateway.server.routes.api import no_room
@@ -74,23 +75,20 @@ class TranscriptWriter:
 
     def __init__(self) -> None:
         self.sending_bytes = 0  # of all transcripts that are being sent
-        self._senders: dict[int, int] = {}  # number of answers that send a body, by its id
+        self._senders = Counter[int]()  # number of answers that send a body, by its id
         self._writing = asyncio.Lock()
         self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
 
     async def write(self, key: Hashable, work: Callable[[], bytes]) -> bytes:
-        """Return the result of ``work``, which runs in a thread. Raises `ClientFault` (``busy``).
-
-        :param key: identifies the transcript; calls with equal keys share one result
+        """Return the result of ``work``, which runs in a thread. Calls with equal keys share one
+        result. Raises `ClientFault` (``busy``).
         """
         task = self._tasks.get(key)
         if task is None:
             # Joining a writing that is under way costs nothing, so only new ones are refused.
             self._check()
             if len(self._tasks) >= WAITING:
-                raise ClientFault(
-                    ErrorCode.BUSY, f"{len(self._tasks)} transcripts are waiting already."
-                )
+                raise ClientFault(ErrorCode.BUSY, f"{WAITING} transcripts are waiting already.")
             task = self._tasks[key] = asyncio.create_task(self._write(work))
             task.add_done_callback(lambda _: self._tasks.pop(key))
         # A client that disconnects must not cancel the writing for the others.
@@ -109,15 +107,14 @@ class TranscriptWriter:
     @contextlib.contextmanager
     def sending(self, body: bytes) -> Iterator[None]:
         """Count the bytes of a transcript while it is sent, once for all answers that share it."""
-        count = self._senders[id(body)] = self._senders.get(id(body), 0) + 1
-        if count == 1:  # answers that share a body share its memory
+        if not self._senders[id(body)]:  # answers that share a body share its memory
             self.sending_bytes += len(body)
+        self._senders[id(body)] += 1
         try:
             yield
         finally:
-            self._senders[id(body)] -= 1
+            self._senders -= Counter((id(body),))  # keeps no body without senders
             if not self._senders[id(body)]:
-                del self._senders[id(body)]
                 self.sending_bytes -= len(body)
 
 
@@ -134,9 +131,8 @@ class TranscriptResponse(Response):
         with self._writer.sending(body), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SEND_S):
                 # A timeout leaves the answer incomplete, and the server closes the connection.
-                await send(
-                    {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-                )
+                start = {"type": "http.response.start", "status": 200}
+                await send({**start, "headers": self.raw_headers})
                 # It is sent in chunks, as fast as the client reads: a client that does not read
                 # would otherwise hold all of it in the buffers of its connection.
                 for at in range(0, len(body), CHUNK):
@@ -149,7 +145,7 @@ async def transcript(request: Request, permissions: Permissions) -> Response:
     """Answer with the transcript of a room, in the format and languages of the request."""
     hub: Hub = request.app.state.hub
     writer: TranscriptWriter = request.app.state.transcript_writer
-    room = request.path_params["room"]
+    room: str = request.path_params["room"]
     asked = read_request(request, hub.limits.targets)
     permissions.check_languages(asked.langs)
     identity, log = await entries(hub, room)
@@ -181,27 +177,20 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
 
 
 def read_request(request: Request, limit: int) -> TranscriptRequest:
-    """Return the request in the path and the query.
+    """Return the request in the path and the query. JSON has ``limit`` languages at most.
 
     Raises `ClientFault`: ``bad_frame``, ``lang_unsupported``, ``too_many_targets``.
-
-    :param limit: most languages in JSON
     """
     name = request.path_params["format"]
     if name != Format.JSON and name not in text_formats():
         known = ", ".join(dict.fromkeys((*Format, *text_formats())))
-        raise ClientFault(
-            ErrorCode.BAD_FRAME, f"{name[:32]!r} is not a format.", f"There are: {known}."
-        )
+        raise bad_frame(f"{name[:32]!r} is not a format.", f"There are: {known}.")
     query = request.query_params
     langs = languages.listed(",".join(query.getlist("lang")))
     original = query.get("bilingual", "0") not in ("0", "")
     if original and not langs:
-        raise ClientFault(
-            ErrorCode.BAD_FRAME,
-            "A bilingual transcript needs a language beside the original.",
-            "Add lang=, such as ?lang=de&bilingual=1.",
-        )
+        why = "A bilingual transcript needs a language beside the original."
+        raise bad_frame(why, "Add lang=, such as ?lang=de&bilingual=1.")
     asked = TranscriptRequest(name, langs, original)
     # JSON has a list for each utterance; the other formats show the languages one above the other.
     is_json = asked.format == Format.JSON

@@ -2,22 +2,21 @@
 
 Owns: the handshake, the reader and the writer of one socket. Must not know: what frames mean.
 
-The endpoint is an ASGI application by itself. Starlette's `WebSocket` would check each message
-against the state of the socket, which is a good part of the cost of a delta; this module is short
-enough to keep the order of messages by itself.
+The endpoint is an ASGI application by itself: Starlette's `WebSocket` would check each message
+against the state of the socket, which is a good part of the cost of a delta.
 
-The reader always waits in ``receive``: a socket whose messages are not read cannot answer pings
-either, and would be closed. Frames are written in the turn of the event loop in which they are
-made, if the transport has room: by the gateway's `WebSocketProtocol`, on another server by the part
-of ``send`` that runs without waiting. If it has no room, a task waits for it, and later frames wait
-in the outbox, where deltas are merged.
+The reader always waits in ``receive``: a socket whose messages are not read answers no pings, and
+would be closed. Frames are written in the turn of the event loop in which they are made, if the
+transport has room: by the gateway's `WebSocketProtocol`, on another server by the part of ``send``
+that runs without waiting. Otherwise a task waits for room, and later frames wait in the outbox,
+where deltas are merged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,11 +31,10 @@ from gateway.core.session.session import Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
-from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
+from gateway.protocol.handshake import offered_tokens
+from gateway.server.access.authenticator import Authenticator, Caller
 from gateway.server.routes.query_parameters import default_codec, read_query
-from gateway.server.runtime.hub import Hub, session_ids
-from gateway.server.runtime.phase import HubPhase
-from gateway.server.runtime.revocation import CLOSE
+from gateway.server.runtime.hub import CLOSE, Hub, HubPhase, session_ids
 from gateway.server.uvicorn.websocket import WRITER, WebSocketProtocol, Write
 
 if TYPE_CHECKING:
@@ -55,18 +53,13 @@ socket itself (1007, 1009, ping timeout). A send is cancelled together with what
 this module if the client does not read."""
 UNWRITABLE = "%s cannot be written to"
 """Log line of a socket whose ``send`` has failed."""
-
-
 HELD = "gateway.held"
 """Key of a reader among the extensions of a scope, whose attribute ``delay`` is set to a function
 that returns the seconds until more is to be read from a client that keeps no pace; 0: none."""
 
 
 class WebSocketEndpoint:
-    """The ASGI application of ``/v1/ws``: one call for each client.
-
-    :param once: clients never come back to their session
-    """
+    """The ASGI application of ``/v1/ws``: one call for each client."""
 
     def __init__(
         self,
@@ -83,13 +76,14 @@ class WebSocketEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
-        codec = negotiate(scope.get("subprotocols", ()))
+        offered = scope.get("subprotocols", ())
+        codec = negotiate(offered)
         message = await receive()
         assert message["type"] == "websocket.connect", message["type"]
+        # A browser fails the connection unless the answer names one that it offered. If it offered
+        # nothing but its token, the answer names the token.
+        name = codec.value if codec else next(iter(offered_tokens(offered)), None)
         try:
-            name = accepted_subprotocol(
-                scope.get("subprotocols", ()), codec.value if codec else None
-            )
             await send({"type": "websocket.accept", "subprotocol": name})
         except OSError:
             return  # the client has gone before the handshake was over
@@ -98,15 +92,8 @@ class WebSocketEndpoint:
         try:
             try:
                 caller.admit()
-                resumed = hub.recognise(query.get("resume"), query.get("room"))
-                permissions = await caller.authorize(
-                    None if resumed is None else resumed.permissions
-                )
-                request, heartbeat = read_query(query, codec, resumed, permissions, caller.renewal)
-                request = replace(request, once=self._once)
-                request.check()
-                await hub.fetch(request.room, request.since)
-                session = hub.open(request)
+                once = {"once": self._once}
+                session, heartbeat = await enter(hub, caller, query, codec, once)
             except ClientFault as fault:
                 await _refuse(send, codec or default_codec(query), fault, hub.phase)
                 return
@@ -130,27 +117,30 @@ class WebSocketEndpoint:
             caller.release()
 
 
-class Connection:
-    """The reader of an open socket, and its writer.
+async def enter(
+    hub: Hub, caller: Caller, query: QueryParams, codec: Codec | None, fixed: Mapping[str, Any]
+) -> tuple[Session, float | None]:
+    """Open the session that a query asks for, and return it with its heartbeat in seconds.
 
-    :param heartbeat: seconds between two ``tick``; None: none are sent
-    :param writer: the server's protocol, if it is the gateway's
+    ``fixed`` are fields of the request that the query cannot choose. Raises `ClientFault`.
+    """
+    resumed = hub.recognise(query.get("resume"), fixed.get("room", query.get("room")))
+    permissions = await caller.authorize(None if resumed is None else resumed.permissions)
+    request, heartbeat = read_query(query, codec, resumed, permissions, caller.renewal)
+    request = replace(request, **fixed)
+    request.check()
+    await hub.fetch(request.room, request.since)
+    return hub.open(request), heartbeat
+
+
+class Connection:
+    """The reader of an open socket, and its writer. It sends a ``tick`` every ``heartbeat``
+    seconds, if any. The writer is the server's protocol, if it is the gateway's.
     """
 
     __slots__ = (
-        "_client_code",
-        "_context",
-        "_deadline",
-        "_ended",
-        "_heartbeat",
-        "_hub",
-        "_loop",
-        "_receive",
-        "_send",
-        "_session",
-        "_tick_timer",
-        "_writer",
-        "_writing",
+        *("_client_code", "_context", "_deadline", "_ended", "_heartbeat", "_hub", "_loop"),
+        *("_receive", "_send", "_session", "_tick_timer", "_writer", "_writing"),
     )
 
     def __init__(
@@ -258,10 +248,7 @@ class Connection:
                 self._start_writing(rest)
 
     def _start_writing(self, first: Awaitable[None] | None = None) -> None:
-        """Write the waiting events in a task.
-
-        :param first: the remainder of a frame that is partly sent
-        """
+        """Write the waiting events in a task, after the rest of a frame that is partly sent."""
         self._writing = self._loop.create_task(self._write(first), context=self._context)
         self._writing.add_done_callback(self._on_written)
         self._set_direct_write()  # to None: a new frame must not overtake those of the task

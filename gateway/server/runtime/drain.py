@@ -34,10 +34,7 @@ STOPPING = "The server is about to stop; open the next socket now."
 
 
 class Drain:
-    """The drain of one gateway.
-
-    :param sessions: live view of the sessions, by id
-    """
+    """The drain of one gateway."""
 
     def __init__(self, fleet: Fleet, sessions: Mapping[str, Session]) -> None:
         self._fleet = fleet

@@ -1,45 +1,101 @@
 """The rooms that sockets enter, whichever gateway decides for them.
 
-Owns: the interface `Fleet` of one gateway to all gateways of its rooms; the fleet of one gateway
-alone, with its store; rooms of one socket alone, which no other gateway ever sees. Must not know:
-sockets, Redis (`gateway.server.fleet`), what a room decides.
+Owns: the rooms of one gateway alone, with its store; rooms of one socket alone, which no other
+gateway ever sees. Must not know: sockets, Redis (`gateway.server.fleet`), what a room decides.
+
+The gateway may end while sockets wait for a room that another process has not released. They are
+told at once to connect again, instead of being cut off when everything else has ended. The loading
+goes on by itself: if this process still gets the room, it has to release it again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
 
 from gateway.auth.signed_tokens import Signer
 from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.replication.replica import Replica
 from gateway.core.room.abstract_room import AbstractRoom
 from gateway.core.room.room import Room
-from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.errors import ClientFault, ErrorCode, GatewayError, redacted
 from gateway.protocol.messages import PRIVATE
 from gateway.server.runtime.room_host import RoomHost
-from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.room_space import RoomSpace
-from gateway.storage.base import Store
+from gateway.storage.sqlite.store import SqliteStore
 
 log = logging.getLogger("gateway.hub")
 
+TELL_S = 0.3
+"""Seconds for sockets that wait when the end begins to be told so."""
 
-class Fleet(ABC):
-    """One gateway among all gateways that share its rooms.
+
+class RoomLocks:
+    """Per-room load locks of this process."""
+
+    def __init__(self) -> None:
+        self.working: set[asyncio.Task[None]] = set()
+        """Tasks that load rooms, at most as many as there are sockets and requests."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._ending: asyncio.Future[None] | None = None  # done when the end begins
+
+    def of(self, name: str) -> asyncio.Lock:
+        """Return the lock of a room. It is forgotten when no code holds it."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def wait(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait until the work is done or the end begins. Raises what the work raises."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(work)
+        self.working.add(task)
+        task.add_done_callback(self.working.discard)
+        try:
+            await asyncio.wait({task, self._ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():  # the end began, or the caller was cancelled
+                task.add_done_callback(_log_fault)
+        if task.done():
+            task.result()
+
+    async def release_waiting(self) -> None:
+        """Let everybody who waits go on. Takes `TELL_S` if anybody does."""
+        if self._ending is None or self._ending.done():
+            return
+        self._ending.set_result(None)
+        if self.working:
+            await asyncio.sleep(TELL_S)
+
+
+def _log_fault(task: asyncio.Task[None]) -> None:
+    """Log the fault of a task that nobody waits for any more."""
+    if task.cancelled() or (fault := task.exception()) is None:
+        return
+    if isinstance(fault, GatewayError):  # another process has the room, or the store has closed
+        log.debug("a room was not loaded: %s", fault)
+    else:
+        log.error("a room could not be loaded", exc_info=redacted(fault))
+
+
+class Fleet:
+    """The rooms of one gateway that shares none; `gateway.server.fleet.rooms.FleetRooms` shares
+    them. Without a store, rooms end with this process.
 
     ``replicas`` are the rooms of sockets here that any gateway may decide for, by name.
     """
 
-    def __init__(self, host: RoomHost) -> None:
+    def __init__(self, host: RoomHost, store: SqliteStore | None = None) -> None:
         self.host = host
         self.replicas: dict[str, Replica] = {}
         self.draining = False
         """True once this gateway takes no further room."""
         self.locks = RoomLocks()
         self.space = RoomSpace(host.limits, host.rooms, self.replicas, self.idle, self.evict)
+        self._store = store
 
     @property
     def compatible(self) -> bool:
@@ -55,6 +111,38 @@ class Fleet(ABC):
     def places(self) -> dict[str, AbstractRoom]:
         """The rooms of all sessions, by name."""
         return {**self.host.rooms, **self.replicas}  # a replica instead of its authority
+
+    def values(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Return gauges and counters for `gateway.server.metrics`, by name."""
+        if self._store is None:
+            return {}, {}
+        behind = {"gateway_store_behind": self._store.behind}
+        return behind, {"gateway_store_lost": self._store.lost}
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def start(self, signer: Signer | None) -> None:
+        """Begin to share rooms, and sign with the key that all processes of these rooms share:
+        with that of the store, tokens from before a restart are valid. There is no signer if the
+        key is a setting.
+        """
+        if signer is not None and self._store is not None:
+            try:
+                signer.replace(await self._store.key())
+            except GatewayError as fault:
+                log.error("Resume tokens will not outlive this process: %s", fault)
+
+    async def drain(self, seconds: float) -> None:
+        """Let sockets that wait for a room go on; give rooms to others within ``seconds``."""
+        await self.locks.release_waiting()
+
+    async def aclose(self) -> None:
+        """Give everything back, and disconnect. The store is closed by its opener."""
+
+    def sweep(self) -> None:
+        """Do the regular work of each second for rooms that are elsewhere too."""
+
+    # --- rooms ----------------------------------------------------------------------------------
 
     def enter(self, name: str | None) -> AbstractRoom:
         """Return the room of a socket, with ``name`` None a new one of its own.
@@ -84,98 +172,60 @@ class Fleet(ABC):
         if name is not None and not name.startswith(PRIVATE):
             await self._fetch(name, since)
 
-    async def drain(self, seconds: float) -> None:
-        """Let sockets that wait for a room go on; give rooms to others within ``seconds``."""
-        await self.locks.release_waiting()
-
-    @abstractmethod
-    async def start(self, signer: Signer | None) -> None:
-        """Begin to share rooms, and sign with the key that all processes of these rooms share.
-
-        :param signer: signer of resume tokens; None if its key is a setting
-        """
-
-    @abstractmethod
-    async def aclose(self) -> None:
-        """Give everything back, and disconnect."""
-
-    @abstractmethod
-    def sweep(self) -> None:
-        """Do the regular work of each second."""
-
-    @abstractmethod
-    def values(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Return gauges and counters for `gateway.server.metrics`, by name."""
-
-    @abstractmethod
-    def end(self, room: Room) -> None:
-        """End a room for good."""
-
-    @abstractmethod
-    def release(self, name: str) -> None:
-        """Note that this process appends nothing more to a room, so that another may take it."""
-
-    @abstractmethod
-    def _enter(self, name: str) -> AbstractRoom:
-        """Return a room with a name that clients can give."""
-
-    @abstractmethod
-    async def _fetch(self, name: str, since: StreamPosition | None) -> None:
-        """Load a room with a name that clients can give."""
-
-    @abstractmethod
     async def history(self, name: str) -> EventLog | None:
         """Return the log of a room, None if there is none. Raises `ClientFault` (``busy``)."""
+        if (room := self.host.rooms.get(name)) is not None:
+            return room.log
+        kept = None if self._store is None else await self._store.load(name)
+        return None if kept is None else kept.log
 
-    @abstractmethod
     async def forget(self, name: str, dismiss: Callable[[Room], None]) -> bool:
-        """End a room and delete all its data; return whether there was any.
+        """End a room and delete all its data; return whether there was any. The members of a room
+        that is only here are let go by ``dismiss``.
 
         Raises `ClientFault` (``busy``) if the other gateways cannot be reached, `StoreFault` if
         data remains in the store.
-
-        :param dismiss: called to let the members go of a room that is only here
         """
+        async with self.locks.of(name):
+            if (room := self.host.rooms.get(name)) is not None:
+                dismiss(room)
+                self.end(room)
+                self.host.act()
+            kept = self._store is not None and await self._store.forget(name)
+            return kept or room is not None
 
-    @abstractmethod
-    def evict(self, room: AbstractRoom) -> None:
-        """Drop a room from memory in which nobody is. It has not ended, and may be kept."""
+    def end(self, room: Room) -> None:
+        """End a room for good. Only a store may keep anything of it."""
+        if self.host.end(room) and self._store is not None:
+            self._store.end(room.name)
+
+    def release(self, name: str) -> None:
+        """Note that this process appends nothing more to a room, so that another may take it."""
+        if self._store is not None:
+            self._store.release(name)
 
     def idle(self) -> list[AbstractRoom]:
         """Return the rooms in which nobody is."""
         return [room for room in self.host.rooms.values() if room.empty_since is not None]
 
-    def _make(self, name: str) -> Room:
-        """Return a new room. Raises `ClientFault` (``busy``)."""
-        self.space.require()
-        host = self.host
-        log = EventLog(secrets.token_hex(4), host.limits, began=host.now())
-        return self._open(name, log)
+    def evict(self, room: AbstractRoom) -> None:
+        """Drop a room from memory in which nobody is. It has not ended, and may be kept."""
+        assert isinstance(room, Room), "there are no replicas"
+        self.release(room.name)
+        self.end(room)
 
-    def _open(self, name: str, log: EventLog) -> Room:
-        room = self.host.open(name, log)
-        self.space.watch(log)
-        return room
+    # --- inside ---------------------------------------------------------------------------------
 
-
-class FleetOfOne(Fleet):
-    """A gateway that shares no rooms.
-
-    :param store: where logs are kept; None: rooms end with this process
-    """
-
-    def __init__(self, host: RoomHost, store: Store | None = None) -> None:
-        super().__init__(host)
-        self._store = store
-
-    def _enter(self, name: str) -> Room:
+    def _enter(self, name: str) -> AbstractRoom:
+        """Return a room with a name that clients can give."""
         return self.host.rooms.get(name) or self._make(name)
 
     async def _fetch(self, name: str, since: StreamPosition | None) -> None:
+        """Load a room with a name that clients can give."""
         while self._store is not None and name not in self.host.rooms and not self.draining:
             await self.locks.wait(self._load(self._store, name))  # it may go again
 
-    async def _load(self, store: Store, name: str) -> None:
+    async def _load(self, store: SqliteStore, name: str) -> None:
         async with self.locks.of(name):
             if name in self.host.rooms:  # another socket was faster
                 return
@@ -192,56 +242,12 @@ class FleetOfOne(Fleet):
             history.log.settings = history.settings
             self._open(name, history.log).empty_since = self.host.now()
 
-    async def history(self, name: str) -> EventLog | None:
-        """Return the log of a room in memory or in the store. Raises `StoreFault`."""
-        if (room := self.host.rooms.get(name)) is not None:
-            return room.log
-        kept = None if self._store is None else await self._store.load(name)
-        return None if kept is None else kept.log
+    def _make(self, name: str) -> Room:
+        """Return a new room. Raises `ClientFault` (``busy``)."""
+        self.space.require()
+        return self._open(name, EventLog(secrets.token_hex(4), self.host.limits, self.host.now()))
 
-    async def forget(self, name: str, dismiss: Callable[[Room], None]) -> bool:
-        """End a room and delete its data in the store."""
-        async with self.locks.of(name):
-            if (room := self.host.rooms.get(name)) is not None:
-                dismiss(room)
-                self.end(room)
-                self.host.act()
-            kept = self._store is not None and await self._store.forget(name)
-            return kept or room is not None
-
-    def end(self, room: Room) -> None:
-        """End a room. Only the store may keep anything of it."""
-        if self.host.end(room) and self._store is not None:
-            self._store.end(room.name)
-
-    def evict(self, room: AbstractRoom) -> None:
-        """Drop a room from memory: it can be loaded again if it is kept."""
-        assert isinstance(room, Room), "there are no replicas"
-        self.release(room.name)
-        self.end(room)
-
-    def release(self, name: str) -> None:
-        """Let another process claim a room from the store."""
-        if self._store is not None:
-            self._store.release(name)
-
-    def values(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Return the counts of events that the store has not written and has lost."""
-        if self._store is None:
-            return {}, {}
-        behind = {"gateway_store_behind": self._store.behind}
-        return behind, {"gateway_store_lost": self._store.lost}
-
-    async def start(self, signer: Signer | None) -> None:
-        """Sign with the key of the store: tokens from before a restart are then valid."""
-        if signer is not None and self._store is not None:
-            try:
-                signer.replace(await self._store.key())
-            except GatewayError as fault:
-                log.error("Resume tokens will not outlive this process: %s", fault)
-
-    async def aclose(self) -> None:
-        """Do nothing: the store is closed by its opener."""
-
-    def sweep(self) -> None:
-        """Do nothing: no room is elsewhere."""
+    def _open(self, name: str, log: EventLog) -> Room:
+        room = self.host.open(name, log)
+        self.space.watch(log)
+        return room

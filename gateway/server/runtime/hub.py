@@ -1,8 +1,9 @@
 """The gateway's sessions, and its life from the start to the end of a drain.
 
-Owns: sessions by name, readiness, phases, and what happens to rooms over time. Must not know:
-Starlette, the contents of frames, any particular engine, how rooms are made and act
-(`gateway.server.runtime.room_host`), who decides for a room (`gateway.server.runtime.fleet`).
+Owns: sessions by name, readiness, phases, which sockets are closed when their keys expire or
+change, and what happens to rooms over time. Must not know: keys themselves, Starlette, the contents
+of frames, any particular engine, how rooms are made and act (`gateway.server.runtime.room_host`),
+who decides for a room (`gateway.server.runtime.fleet`).
 
 All changes of state are synchronous: a frame is read, the core decides, and `RoomHost.act` starts
 and aborts jobs before the event loop turns. Only then does anything wait.
@@ -11,6 +12,7 @@ and aborts jobs before the event loop turns. Only then does anything wait.
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import secrets
 from collections import Counter
@@ -18,11 +20,9 @@ from collections.abc import Callable
 
 from gateway.auth.permissions import Permissions
 from gateway.auth.signed_tokens import Signer
-from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.delivery.waiting_frames import DeliveryCounters
-from gateway.core.history.event_log import StreamPosition
 from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest, ResumePoint, recognise
 from gateway.core.session.context import SessionContext
@@ -33,16 +33,31 @@ from gateway.engines.base.service import Health
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol.messages import PRIVATE, ClientMessage
 from gateway.server.runtime.drain import Drain
-from gateway.server.runtime.fleet import Fleet, FleetOfOne
-from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
+from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.recognition import RecognitionRunner
-from gateway.server.runtime.revocation import apply_changed_keys, close_expired
 from gateway.server.runtime.room_host import RoomHost
+
+
+class HubPhase(enum.Enum):
+    """Phase of the gateway's life."""
+
+    OPEN = "open"
+    DRAINING = "draining"  # nothing new is accepted, rooms are released as they settle
+    CLOSED = "closed"
+
 
 log = logging.getLogger("gateway.hub")
 
 HOUSEKEEPING_S = 1.0
 """Seconds between two checks for overdue jobs and for rooms that have been empty too long."""
+
+CLOSE = {
+    ErrorCode.BUSY: CloseCode.TOO_MANY,
+    ErrorCode.UNAUTHENTICATED: CloseCode.UNAUTHENTICATED,
+    ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
+    ErrorCode.NOT_FOUND: CloseCode.NO_SUCH_ROOM,
+}
+"""Close code of a socket that must not stay open, by the error code it is sent before."""
 
 
 def session_ids(session: Session) -> dict[str, str]:
@@ -51,11 +66,8 @@ def session_ids(session: Session) -> dict[str, str]:
 
 
 class Hub:
-    """The sessions of one process, and the rooms that they are in.
-
-    :param fleet: the rooms; default: this process shares and keeps none
-    :param recognition: recognises speech; None: audio is refused
-    :param signer: signer of resume tokens; default: one with a new key
+    """The sessions of one process, and the rooms that they are in. By default it shares and keeps
+    none, refuses audio, and signs resume tokens with a new key.
     """
 
     def __init__(
@@ -67,7 +79,7 @@ class Hub:
         signer: Signer | None = None,
     ) -> None:
         self.host = host
-        self.fleet = fleet or FleetOfOne(host)
+        self.fleet = fleet or Fleet(host)
         self.recognition = recognition
         self.signer = signer or Signer(secrets.token_bytes(32))
         self.phase = HubPhase.OPEN
@@ -81,7 +93,9 @@ class Hub:
         self.now, self.wall, self.act = host.now, host.wall, host.act
         self.detect = host.text.detect
         self.lang = host.text.lang or ("en" if self.detect is None else AUTO)
+        self.fetch = self.fleet.fetch
         self.shutdown = Drain(self.fleet, self.sessions)
+        self.hurry = self.shutdown.hurry
 
     def __repr__(self) -> str:
         return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.scheduler!r}>"
@@ -171,10 +185,6 @@ class Hub:
         """Continue a long replay in the next turn of the loop, so that others have theirs."""
         asyncio.get_running_loop().call_soon(lambda: reader.advance(self.now()))
 
-    async def fetch(self, name: str | None, since: StreamPosition | None = None) -> None:
-        """Load a room that is shared or kept, before `open` is called; see `Fleet.fetch`."""
-        await self.fleet.fetch(name, since)
-
     async def forget(self, name: str) -> bool:
         """End a room now and delete all its data; see `Fleet.forget`."""
         return await self.fleet.forget(name, self._dismiss)
@@ -198,9 +208,8 @@ class Hub:
             self.act()
 
     def leave(self, session: Session, *, lost: bool = False) -> None:
-        """Take a client out of its room, and abort its jobs before this returns. Idempotent.
-
-        :param lost: the client may come back, so its jobs continue for the grace period
+        """Take a client out of its room, and abort its jobs before this returns, or after the grace
+        period if its socket was ``lost`` and it may come back. Idempotent.
         """
         if session.state is SessionState.CLOSED:
             return
@@ -245,30 +254,47 @@ class Hub:
         self.fleet.sweep()
         if self.recognition is not None:
             self.recognition.sweep()
-        close_expired(list(self.sessions.values()), self.wall(), now)
+        self._close_expired()
         self.host.tenants.sweep(now)
         self.act()
 
     def review(self, confirm: Callable[[Permissions], Permissions]) -> None:
-        """Close the sockets that changed keys no longer admit. See `apply_changed_keys`."""
-        apply_changed_keys(list(self.sessions.values()), confirm, self.now())
+        """Restrict sockets to the permissions of changed keys, and close sockets that they do not
+        admit.
+
+        :param confirm: returns what is left of permissions; raises `ClientFault`
+            (``unauthenticated``)
+        """
+        for session in list(self.sessions.values()):
+            if session.outbox.closing is None:
+                try:
+                    permissions = confirm(session.permissions)
+                    session.confirm(permissions)
+                except ClientFault as fault:
+                    session.refuse(fault, CLOSE[fault.code], self.now())
+                else:
+                    session.permissions = permissions
         self.act()
+
+    def _close_expired(self) -> None:
+        """Close the sockets whose key or token has expired."""
+        for session in list(self.sessions.values()):
+            until = session.permissions.until
+            if until is not None and until <= self.wall() and session.outbox.closing is None:
+                fault = ClientFault(
+                    ErrorCode.UNAUTHENTICATED,
+                    "The key of this socket has expired.",
+                    "Connect with another one; send `auth` before the next one expires.",
+                )
+                session.refuse(fault, CloseCode.UNAUTHENTICATED, self.now())
 
     async def drain(self, seconds: float) -> None:
         """Take no new text, let captions in flight end within ``seconds``, then cancel the rest."""
         if self.stopping():
             return
-        self._move(HubEvent.DRAIN)
+        self.phase = HubPhase.DRAINING
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
         self.fleet.draining = True
         await asyncio.gather(self.fleet.drain(seconds), self.shutdown.run(seconds))
         self.jobs.fail_all()
-        self._move(HubEvent.END)
-
-    def _move(self, event: HubEvent) -> None:
-        """Change the phase. Raises `IllegalTransition`."""
-        self.phase = next_state(HUB_TRANSITIONS, self.phase, event)
-
-    def hurry(self) -> None:
-        """Cut the drain short, after a second signal."""
-        self.shutdown.hurry()
+        self.phase = HubPhase.CLOSED

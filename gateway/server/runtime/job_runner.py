@@ -19,7 +19,7 @@ from collections.abc import Callable
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.room.room import Room
 from gateway.core.scheduling.output_batching import Coalescing
-from gateway.core.scheduling.scheduler import Scheduler, StartJob
+from gateway.core.scheduling.scheduler import Scheduler
 from gateway.engines.base.engine import Aborted, Engine
 from gateway.errors import EngineFault, ErrorCode, redacted
 from gateway.job import Chunk, Job, merged
@@ -28,21 +28,10 @@ log = logging.getLogger("gateway.jobs")
 
 
 class JobSink:
-    """One job that the engine has: a `gateway.engines.base.engine.Sink`.
-
-    :param deadline: time at which the job has taken too long
-    """
+    """One job that the engine has: a `gateway.engines.base.engine.Sink`."""
 
     __slots__ = (
-        "_coalescing",
-        "caption",
-        "deadline",
-        "held",
-        "job",
-        "jobs",
-        "over",
-        "room",
-        "shown",
+        *("_coalescing", "caption", "deadline", "held", "job", "jobs", "over", "room", "shown"),
     )
 
     def __init__(self, jobs: JobRunner, job: Job, room: Room, deadline: float) -> None:
@@ -89,16 +78,13 @@ class JobSink:
 
     def end(self, fault: EngineFault | None) -> None:
         """Finish the job, or fail it with ``fault``."""
-        if self.held is not None and not isinstance(fault, Aborted):
+        if not isinstance(fault, Aborted):
             self.show_held()
         if self.over:
             return
-        if fault is None:
-            self._finish(None)
-            return
-        if not isinstance(fault, Aborted):
+        if fault is not None and not isinstance(fault, Aborted):
             log.warning("job %s failed: %s", self.job.id, fault.summary, extra=self.ids)
-        self._finish(fault.code)
+        self._finish(None if fault is None else fault.code)
 
     def stop(self) -> None:
         """Abort the job for the scheduler. No chunk follows; the engine may end it later."""
@@ -135,12 +121,8 @@ class JobSink:
             if jobs.scheduler.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:
-            log.error(
-                "job %s failed by a fault of the gateway",
-                self.job.id,
-                exc_info=redacted(exc),
-                extra=self.ids,
-            )
+            failed = "job %s failed by a fault of the gateway"
+            log.error(failed, self.job.id, exc_info=redacted(exc), extra=self.ids)
             self.fail(ErrorCode.INTERNAL)
 
     def _finish(self, code: ErrorCode | None) -> None:
@@ -166,11 +148,9 @@ class JobSink:
 class JobRunner:
     """The jobs that the engine has.
 
-    :param room: returns the room of a name
     :param patience: seconds that a job may take
     :param longest: seconds that text may be held back, see
         `gateway.core.scheduling.output_batching`
-    :param clock: seconds, monotonic
     """
 
     def __init__(
@@ -209,9 +189,9 @@ class JobRunner:
         try:
             while actions := self.scheduler.actions():
                 for action in actions:
-                    if isinstance(action, StartJob):
-                        self._start(action.job)
-                    elif (run := self.runs.get(action.job_id)) is not None:
+                    if isinstance(action, Job):
+                        self._start(action)
+                    elif (run := self.runs.get(action)) is not None:
                         run.stop()
         finally:
             self._acting = False

@@ -41,19 +41,15 @@ DELAYS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 
 
 class SpeechModels(NamedTuple):
-    """The models that hear speech.
-
-    :param voice: returns the detector of voice of a new stream
-    """
+    """The models that hear speech."""
 
     recogniser: Recogniser
     voice: Callable[[], Voice]
 
 
 class RecognitionRunner:
-    """The recogniser of a gateway, and all streams of audio.
-
-    :param voice: returns the detector of voice of a new stream
+    """The recogniser of a gateway, and all streams of audio, each with a detector of voice that
+    ``voice`` returns.
     """
 
     def __init__(self, host: RoomHost, recogniser: Recogniser, voice: Callable[[], Voice]) -> None:
@@ -173,25 +169,21 @@ class RecognitionRunner:
     async def _run(self, job: RecognitionJob, pipeline: RecognitionPipeline) -> None:
         """Have a job recognised, and tell its pipeline."""
         clock = asyncio.get_running_loop().time
-        begun = clock()
+        begun, result, outcome, extra = clock(), None, "done", {"room": job.room}
         try:
             async with asyncio.timeout(self.host.limits.job_s):
                 result = await self.recogniser.recognise(job)
-        except (EngineFault, TimeoutError) as fault:
-            code = fault.code if isinstance(fault, EngineFault) else ErrorCode.TIMEOUT
-            self.jobs[code.value] += 1
-            log.warning("recognition %s failed: %s", job.id, code.value, extra={"room": job.room})
-            pipeline.answered(job, None)
-        except Exception as exc:
-            self.jobs[ErrorCode.INTERNAL.value] += 1
-            extra = {"room": job.room}
-            log.error("recognition %s failed", job.id, exc_info=redacted(exc), extra=extra)
-            pipeline.answered(job, None)
-        else:
-            self.jobs["done"] += 1
             self.recognised_s += len(job.audio) / (SAMPLE_BYTES * SAMPLE_RATE)
             self.busy_s += clock() - begun
-            pipeline.answered(job, result)
+        except (EngineFault, TimeoutError) as fault:
+            code = fault.code if isinstance(fault, EngineFault) else ErrorCode.TIMEOUT
+            outcome = code.value
+            log.warning("recognition %s failed: %s", job.id, outcome, extra=extra)
+        except Exception as exc:
+            outcome = ErrorCode.INTERNAL.value
+            log.error("recognition %s failed", job.id, exc_info=redacted(exc), extra=extra)
+        self.jobs[outcome] += 1
+        pipeline.answered(job, result)
 
     def _ended(self, id: str, task: asyncio.Task[None]) -> None:
         del self.running[id]
@@ -200,36 +192,25 @@ class RecognitionRunner:
         self._start_jobs()
 
 
-class RecognitionPipeline:
+class RecognitionPipeline(UndecodedAudio):
     """The decoding and the recognition of one stream."""
 
     def __init__(self, runner: RecognitionRunner, stream: AudioStream, id: str) -> None:
-        self.id = id
-        self._stream: AudioStream | None = stream  # None: it is closed
-        self._runner = runner
-        self._audio = UndecodedAudio(
+        super().__init__(
             runner.decoding,
             decoder(stream.format),
             runner.voice(),
-            self._decoded,
+            self._tell_decoded,
             id=id,
             room=stream.room,
             tenant=stream.tenant,
         )
+        self._stream: AudioStream | None = stream  # None: it is closed
+        self._runner = runner
         self._job: RecognitionJob | None = None
 
     def __repr__(self) -> str:
         return f"<RecognitionPipeline {self.id}, {self.waiting:.1f} s not decoded>"
-
-    @property
-    def waiting(self) -> float:
-        """Seconds of audio that are not decoded."""
-        return self._audio.seconds
-
-    @property
-    def held(self) -> int:
-        """Memory of the audio that is not decoded."""
-        return self._audio.bytes
 
     @property
     def busy(self) -> bool:
@@ -239,11 +220,7 @@ class RecognitionPipeline:
     def add_frame(self, frame: bytes, seconds: float) -> None:
         """Decode a frame that takes ``seconds``."""
         self._runner.audio_s += seconds
-        self._audio.add_frame(frame, seconds)
-
-    def finish(self) -> None:
-        """Call `AudioStream.drained` after the last frame."""
-        self._audio.finish()
+        super().add_frame(frame, seconds)
 
     def recognise(self, job: RecognitionJob) -> None:
         """Give a job to the recogniser, in place of the one before."""
@@ -271,7 +248,7 @@ class RecognitionPipeline:
     def close(self) -> None:
         """Stop all work, and let go of the stream and of its decoder. Idempotent."""
         self._stream = None
-        self._audio.close()
+        super().close()
         self.abort()
         self._runner.streams.pop(self.id, None)
 
@@ -285,12 +262,9 @@ class RecognitionPipeline:
         if job is not self._job or self._stream is None:
             return
         self._job = None
-        if result is None:
-            self._tell(self._stream.failed)
-        else:
-            self._tell(self._stream.recognised, result)
+        self._tell(self._stream.answered, result)
 
-    def _decoded(self, result: Decoded | BaseException) -> None:
+    def _tell_decoded(self, result: Decoded | BaseException) -> None:
         stream = self._stream
         if stream is None:
             return

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.room.options import RoomOptions
-from gateway.core.room.room import Room
+from gateway.core.room.room import Room, RoomOptions
 from gateway.core.scheduling.overload import OverloadMonitor
 from gateway.core.scheduling.scheduler import Scheduler
 from gateway.core.session.quota import TenantUsage
@@ -83,10 +82,7 @@ class RoomHost:
         self.load = OverloadMonitor(limits.stretch, limits.soon_s)
         self._started = False  # whether the engine was ready once; it may start again later
         self.scheduler = Scheduler(
-            capacity=self._capacity(),
-            depth=limits.queue,
-            load=self.load,
-            slots=engine.slots,
+            capacity=self._capacity(), depth=limits.queue, load=self.load, lanes=engine.lanes
         )
         self.jobs = JobRunner(
             engine,
@@ -107,24 +103,25 @@ class RoomHost:
 
     def open(self, name: str, log: EventLog) -> Room:
         """Make a room and add it."""
-        return self.add(Room(name, log=log, **self.options(name)))
+        return self.add(Room(name, log, self.options(name)))
 
     def options(self, name: str) -> RoomOptions:
-        """Return the arguments that every room of this gateway is made with."""
-        return {
-            "scheduler": self.scheduler,
-            "model": self.engine.profile,
-            "limits": self.limits,
-            "options": self._flow,
-            "observe": partial(self._observe, name),
-            "set_timer": partial(self.set_alarm, name),
-        }
+        """Return the options that every room of this gateway is made with."""
+        return RoomOptions(
+            scheduler=self.scheduler,
+            model=self.engine.profile,
+            limits=self.limits,
+            streaming=self._flow,
+            observe=partial(self._observe, name),
+            set_timer=partial(self.set_alarm, name),
+        )
 
     def add(self, room: Room) -> Room:
         """Serve a room; tell it how long translations are, and how the service is."""
         self.rooms[room.name] = room
         room.captioner.builder.length_ratios = self._length_ratios
         room.captioner.instead = self.text.detect and self.text.detect.instead
+        room.pairs.prepare = self.engine.prepare
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
         return room

@@ -22,12 +22,8 @@ STEPS = 64
 
 
 class RoomSpace:
-    """The memory of one process for rooms.
-
-    :param rooms: live view of the rooms that are decided here, by name
-    :param replicas: live view of the replicas of shared rooms, by name
-    :param idle: returns the rooms in which nobody is
-    :param evict: called to drop one of these from memory, which has not ended
+    """The memory of one process for rooms, of which it has live views. Those in which nobody is
+    (``idle``) may be dropped from memory by ``evict``; they have not ended.
     """
 
     def __init__(
@@ -102,11 +98,9 @@ class RoomSpace:
 
     def _empty(self) -> list[AbstractRoom]:
         """Return the empty rooms, of which the first is dropped first."""
-        # Private rooms go before those with a name, then the one that has been empty longest. The
-        # room has not ended: if it is kept somewhere, it can be loaded again.
-        empty = [room for room in self._idle() if room.empty_since is not None]
-        return sorted(empty, key=_order)
 
+        def order(room: AbstractRoom) -> tuple[bool, float, str]:
+            # Private rooms go before those with a name, then the one that has been empty longest.
+            return not room.name.startswith(PRIVATE), room.empty_since or 0.0, room.name
 
-def _order(room: AbstractRoom) -> tuple[bool, float, str]:
-    return not room.name.startswith(PRIVATE), room.empty_since or 0.0, room.name
+        return sorted(self._idle(), key=order)

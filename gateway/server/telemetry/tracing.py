@@ -38,6 +38,9 @@ from gateway.server.runtime.hub import Hub
 
 log = logging.getLogger("gateway.tracing")
 
+CaptionEnd = Final | Failed | Cancelled
+"""Events that end captions."""
+
 OPEN = 10_000
 """Most traces that have not ended. A room that ends with captions in progress leaves its traces
 open; the oldest trace is ended when there are more."""
@@ -48,9 +51,8 @@ CARRIED = ("traceparent", "tracestate")
 
 
 class _OpenTrace:
-    """The trace of an utterance that has not ended.
-
-    :param offset: seconds to add to the hub's clock to have seconds since the epoch
+    """The trace of an utterance that has not ended. The offset from the hub's clock to the time
+    since the epoch is in seconds.
     """
 
     __slots__ = ("at", "context", "ending", "offset", "reported", "root")
@@ -96,7 +98,7 @@ class UtteranceTracer:
 
     def observe(self, room: str, event: ServerMessage, now: float) -> None:
         """Make the spans of an event that a room decided at ``now`` and has sent to its readers."""
-        if not isinstance(event, (Source, Final, Failed, Cancelled)):
+        if not isinstance(event, Source | CaptionEnd):
             return
         # It never raises, because a fault here must not end a caption.
         try:
@@ -114,13 +116,7 @@ class UtteranceTracer:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _add(
-        self,
-        room: str,
-        utterance: Utterance,
-        event: Source | Final | Failed | Cancelled,
-        now: float,
-    ) -> None:
+    def _add(self, room: str, utterance: Utterance, event: Source | CaptionEnd, now: float) -> None:
         entry = self._open.get(utterance)
         if entry is None:
             entry = self._begin(room, utterance, event)
@@ -140,14 +136,12 @@ class UtteranceTracer:
             entry.ending = True
             asyncio.get_running_loop().call_soon(self._check_end, utterance)
 
-    def _begin(
-        self, room: str, utterance: Utterance, event: Source | Final | Failed | Cancelled
-    ) -> _OpenTrace:
+    def _begin(self, room: str, utterance: Utterance, event: Source | CaptionEnd) -> _OpenTrace:
         """Begin the trace of an utterance, or of a caption that is made after its end."""
         name, began = "utterance", utterance.began
         if utterance.final and not isinstance(event, Source) and event.lang is not None:
             made = utterance.captions.get(event.lang)
-            name, began = "backfill", 0.0 if made is None else made.times[0]
+            name, began = "backfill", 0.0 if made is None else made.queued_at
         context, once = self._connections.get(utterance.author, (Context(), False))
         connection = trace.get_current_span(context).get_span_context()
         offset = self._hub.wall() - self._hub.now()
@@ -172,18 +166,13 @@ class UtteranceTracer:
         return entry
 
     def _caption(
-        self,
-        entry: _OpenTrace,
-        caption: Caption,
-        event: Final | Failed | Cancelled,
-        now: float,
-        told: float,
+        self, entry: _OpenTrace, caption: Caption, event: CaptionEnd, now: float, told: float
     ) -> None:
         """Make the spans of a caption that ended at ``now``."""
         if caption.lang in entry.reported:
             return
         entry.reported.add(caption.lang)
-        queued, started, first = caption.times
+        queued, started, first = caption.queued_at, caption.started_at, caption.first_at
         outer = self._tracer.start_span(
             "caption",
             entry.context,
@@ -223,14 +212,12 @@ class UtteranceTracer:
         entry.root.end(entry.ns(entry.at))
 
 
-def _outcome(event: Final | Failed | Cancelled) -> dict[str, Any]:
+def _outcome(event: CaptionEnd) -> dict[str, Any]:
     """Return the attributes that tell how a caption ended."""
     match event:
         case Final():
-            attributes: dict[str, Any] = {"gateway.outcome": "final", "gateway.by": event.by}
-            if event.flags:
-                attributes["gateway.flags"] = event.flags
-            return attributes
+            flags = {"gateway.flags": event.flags} if event.flags else {}
+            return {"gateway.outcome": "final", "gateway.by": event.by, **flags}
         case Failed():
             return {"gateway.outcome": "failed", "error.type": event.code}
         case _:

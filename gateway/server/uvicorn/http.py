@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import ClassVar
@@ -52,10 +53,6 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
-def _nothing() -> None:
-    pass
-
-
 def not_counted(peer: str | None) -> str | None:
     """Return None: no connection is counted under an address."""
     return None
@@ -64,16 +61,14 @@ def not_counted(peer: str | None) -> str | None:
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol on httptools, neither of which bounds anything."""
 
-    max_connections: ClassVar[int] = Limits().sessions + SPARE
+    limits: ClassVar[Limits]
+    max_connections: ClassVar[int]
     """Most connections of the server, WebSockets included."""
-    head_s: ClassVar[float] = Limits().handshake_s  # seconds for the head of a request
-    waiting: ClassVar[dict[BoundedProtocol, None]] = {}
+    waiting: ClassVar[dict[BoundedProtocol, None]]
     """Connections that have sent no complete head, in the order in which they began to wait."""
-    max_per_address: ClassVar[int] = Limits().address_sockets
-    """Most connections of one address that are not WebSockets."""
-    per_address: ClassVar[dict[str, int]] = {}
+    per_address: ClassVar[Counter[str]]
     """Number of connections that are not WebSockets, by address."""
-    counted_as: ClassVar[Callable[[str | None], str | None]] = staticmethod(not_counted)
+    counted_as: ClassVar[Callable[[str | None], str | None]]
     """Function from a peer's address to the address that it counts under; None: not counted."""
 
     _address: str | None = None
@@ -109,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # Requests that were never begun refer to this object, and it to them.
         while self.pipeline:
             cycle, _ = self.pipeline.pop()
-            cycle.on_response = _nothing
+            cycle.on_response = lambda: None
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -186,8 +181,8 @@ class BoundedProtocol(HttpToolsProtocol):
         address = self._address = type(self).counted_as(self.client[0] if self.client else None)
         if address is None:
             return True
-        self.per_address[address] = self.per_address.get(address, 0) + 1
-        return self.per_address[address] <= self.max_per_address
+        self.per_address[address] += 1
+        return self.per_address[address] <= self.limits.address_sockets
 
     def _uncount_address(self) -> None:
         address, self._address = self._address, None
@@ -197,7 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 del self.per_address[address]
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.head_s, self._head_timed_out)
+        self._head_timer = self.loop.call_later(self.limits.handshake_s, self._head_timed_out)
         self.waiting[self] = None
 
     def _head_timed_out(self) -> None:
@@ -258,16 +253,14 @@ def http_protocol(
 ) -> type[BoundedProtocol]:
     """Return the protocol class of one server; the attributes of the class are its own.
 
-    :param max_connections: most connections, WebSockets included
-    :param counted_as: returns the address that a connection counts under, by the address of its
-        peer; None: it is not counted
+    ``max_connections`` counts WebSockets too. ``counted_as`` returns the address that a connection
+    counts under, by that of its peer; None: it is not counted.
     """
     members = {
+        "limits": limits,
         "max_connections": max_connections,
-        "head_s": limits.handshake_s,
         "waiting": {},
-        "max_per_address": limits.address_sockets,
-        "per_address": {},
+        "per_address": Counter(),
         "counted_as": staticmethod(counted_as),
     }
     return type("HttpProtocol", (BoundedProtocol,), members)

@@ -181,7 +181,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def _count(self, message: Frame | None = None) -> bool:
         """Count a frame. Return False if the connection has ended or has sent too many frames.
 
-        :param message: the frame, if it may be a whole message
+        The ``message`` is the frame, if it may be a whole one.
         """
         if self.transport.is_closing():
             return False

@@ -39,10 +39,8 @@ APPLICATION = 0x67617465
 
 
 class DatabaseFile:
-    """A SQLite file. All statements run in one thread, in order.
-
-    :param migrations: statements that lead from each version of the schema (``user_version``) to
-        the next
+    """A SQLite file. All statements run in one thread, in order. The migrations are statements that
+    lead from each version of the schema (``user_version``) to the next.
     """
 
     def __init__(self, path: Path, migrations: Sequence[Sequence[str]]) -> None:
@@ -54,10 +52,7 @@ class DatabaseFile:
         self._opened: tuple[int, int] | None = None  # device and number of the file
 
     async def open(self) -> None:
-        """Open the file, or create it. Files of other programs are not changed.
-
-        Raises `StoreFault`, `OSError` and `sqlite3.Error`.
-        """
+        """Open the file, or create it. Raises `StoreFault`, `OSError` and `sqlite3.Error`."""
         if sqlite3.sqlite_version_info < (3, 37):
             raise StoreFault(
                 f"--store needs SQLite 3.37 or newer; this Python has {sqlite3.sqlite_version}."
@@ -179,10 +174,7 @@ class _FileGone(sqlite3.OperationalError):
 
 
 class FaultLog:
-    """Log lines about a file that cannot be written. Each kind stands there once in `COMPLAIN_S`.
-
-    :param clock: seconds of a monotonic clock
-    """
+    """Log lines about a file that cannot be written. Each kind stands once in `COMPLAIN_S`."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self.failing = False
@@ -220,12 +212,6 @@ class FaultLog:
         if now >= self._logged_at.get(line, now):
             self._logged_at[line] = now + COMPLAIN_S
             log.error(line, self._path, *values)
-
-
-async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[object]]) -> None:
-    """Run ``executemany``, unless there are no rows."""
-    if rows:
-        await db.executemany(sql, rows)
 
 
 def advice(fault: sqlite3.Error) -> str:

@@ -1,12 +1,11 @@
 """Identity of a process among several that share a file, and the lock that shows that it is alive.
 
 Owns: the name that marks the rows of a process, the lock file, and SQLite's lock on it. Must not
-know: rows, rooms, the handling of rows of a dead process.
+know: rows, rooms.
 
-The lock is released when its process ends, in whatever way. SQLite's locks are used for three
-reasons: they work on every file system on which the store works; a forked child does not inherit
-them, as it would inherit those of flock; and two holders in one process exclude each other. The
-file stays empty.
+The lock ends with its process. SQLite's locks work on every file system on which the store works, a
+forked child does not inherit them, as it would those of flock, and two holders in one process
+exclude each other. The file stays empty.
 """
 
 from __future__ import annotations
@@ -23,52 +22,35 @@ class ProcessLock:
     def __init__(self, path: Path) -> None:
         self.name = secrets.token_hex(8)
         self._path = path
-        self._lock: FileLock | None = None
+        self._lock: sqlite3.Connection | None = None
 
     def register(self) -> None:
         """Take the lock, and remove files of dead processes. Raises `OSError`, `sqlite3.Error`."""
         # A process that was killed leaves its lock file behind, which nobody holds any more.
         for path in self._path.parent.iterdir():
-            if path.name.startswith(self._sign("").name) and not held(path):
+            if path.name.startswith(self._sign("").name) and not _held(path):
                 path.unlink(missing_ok=True)
-        self._lock = FileLock(self._sign(self.name))
+        self._lock = _connect(self._sign(self.name), "rwc")
+        self._lock.execute("PRAGMA journal_mode = MEMORY")  # a journal in a file is not needed
+        self._lock.execute("BEGIN EXCLUSIVE")
 
     def release(self) -> None:
-        """Release the lock. Idempotent."""
+        """Release the lock and remove its file. Idempotent."""
         if self._lock is not None:
-            self._lock.release()
+            self._lock.close()
             self._lock = None
+            self._sign(self.name).unlink(missing_ok=True)
 
     def lives(self, name: str) -> bool:
         """Tell whether the process with this owner name is alive. In doubt return True."""
-        return held(self._sign(name))
+        return _held(self._sign(name))
 
     def _sign(self, name: str) -> Path:
         """Return the path of the lock file of a process."""
         return self._path.with_name(f"{self._path.name}-owner-{name}")
 
 
-class FileLock:
-    """A lock on ``path``, held until `release` or the end of the process."""
-
-    def __init__(self, path: Path) -> None:
-        """Acquire the lock. Raises `sqlite3.Error` if it is held."""
-        self.path = path
-        self._db = _connect(path, "rwc")
-        try:
-            self._db.execute("PRAGMA journal_mode = MEMORY")  # a journal in a file is not needed
-            self._db.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error:
-            self._db.close()
-            raise
-
-    def release(self) -> None:
-        """Release the lock and remove the file. Idempotent."""
-        self._db.close()
-        self.path.unlink(missing_ok=True)
-
-
-def held(path: Path) -> bool:
+def _held(path: Path) -> bool:
     """Tell whether a process, maybe this one, holds the lock. In doubt return True."""
     if not path.exists():
         return False
@@ -83,10 +65,5 @@ def held(path: Path) -> bool:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open the lock file without waiting for other holders."""
     # Calls come from different threads of a pool, but never from two at once.
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        isolation_level=None,
-        timeout=0,
-        check_same_thread=False,
-    )
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0, check_same_thread=False)

@@ -12,10 +12,8 @@ from typing import Any
 
 import aiosqlite
 
-from gateway.core.history.event_log import StreamPosition
 from gateway.storage import schema
-from gateway.storage.sqlite.file import many
-from gateway.storage.write_behind import FollowedRoom, FollowPhase, RoomWrite
+from gateway.storage.write_behind import FollowedRoom, RoomWrite
 
 # --- rooms ----------------------------------------------------------------------------------------
 
@@ -39,35 +37,22 @@ async def _rooms(db: aiosqlite.Connection, condition: str, *values: object) -> l
     return [schema.RoomRow(*row) for row in await db.execute_fetchall(sql, values)]
 
 
-async def names(db: aiosqlite.Connection) -> list[tuple[int, str]]:
-    """Return id and name of every room, including ended ones that are kept."""
-    return [(id, name) for id, name in await db.execute_fetchall("SELECT id, name FROM rooms")]
-
-
 async def insert(
     db: aiosqlite.Connection, rooms: Iterable[FollowedRoom], owner: str, now: float
 ) -> None:
-    await many(
-        db,
+    await db.executemany(
         "INSERT INTO rooms (id, name, epoch, began, seen, owner) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",  # a commit may succeed although its caller was cancelled
         [(room.id, room.history.name, room.log.epoch, room.began, now, owner) for room in rooms],
     )
 
 
-async def take_over(
-    db: aiosqlite.Connection,
-    id: int,
-    owner: str,
-    epoch: str,
-    before: StreamPosition | None,
-    now: float,
-) -> None:
-    """Make a process the owner of a room, with a new epoch if it has one."""
+async def take_over(db: aiosqlite.Connection, room: FollowedRoom, owner: str, now: float) -> None:
+    """Make a process the owner of a room, which may have a new epoch."""
     await db.execute(
         "UPDATE rooms SET owner = ?, epoch = ?, before_epoch = ?, before_seq = ?, seen = ?"
         " WHERE id = ?",
-        (owner, epoch, *(before or (None, None)), now, id),
+        (owner, room.log.epoch, *(room.history.before or (None, None)), now, room.id),
     )
 
 
@@ -82,7 +67,7 @@ async def owned(db: aiosqlite.Connection, ids: Iterable[int], owner: str) -> set
 
 async def delete(db: aiosqlite.Connection, ids: Iterable[int]) -> None:
     """Delete rooms with all their events."""
-    await many(db, "DELETE FROM rooms WHERE id = ?", [(id,) for id in ids])
+    await db.executemany("DELETE FROM rooms WHERE id = ?", [(id,) for id in ids])
 
 
 async def forget(db: aiosqlite.Connection, name: str) -> bool:
@@ -118,8 +103,7 @@ async def write(
     )
     # The rows of a retracted utterance stay, so that the numbers have no gap. The log has erased
     # its text already. Rows older than the log are deleted below.
-    await many(
-        db,
+    await db.executemany(
         "UPDATE events SET body = ? WHERE room = ? AND seq = ?",
         [
             (schema.body(entry.event), write.room.id, entry.event.seq)
@@ -128,20 +112,18 @@ async def write(
         ],
     )
     # The file keeps no more of a room than its log does.
-    await many(
-        db,
+    await db.executemany(
         "DELETE FROM events WHERE room = ? AND seq <= ?",
-        [(write.room.id, write.oldest) for write in writes if write.oldest >= write.room.first],
+        [(write.room.id, write.oldest) for write in writes if write.oldest],
     )
-    await many(
-        db,
+    await db.executemany(
         "UPDATE rooms SET seen = ?, settings = ?, owner = ?, ended = ? WHERE id = ?",
         [
             (
                 now,
                 None if write.settings is None else schema.body(write.settings),
                 None if write.last else owner,
-                now if write.last and write.room.phase is FollowPhase.ENDED else None,
+                now if write.last and write.room.ended else None,
                 write.room.id,
             )
             for write in writes

@@ -1,15 +1,12 @@
 """The store in one SQLite file.
 
-Owns: the times of writing, reading and deleting, the tasks for that, and the log lines about a disk
-that fails. Must not know: rooms, sockets, how a log grows. `gateway.storage.write_behind` knows
-what is to be written, `gateway.storage.schema` the tables and rows, `queries` the SQL.
+Owns: the times of writing, reading and deleting, and the tasks for that. Must not know: rooms,
+sockets, how a log grows. `gateway.storage.write_behind` knows what is to be written,
+`gateway.storage.schema` the tables and rows, `queries` the SQL.
 
-There is no queue: every `FLUSH_S` seconds one task writes the new events of all rooms in one
-transaction. If the disk is slow, the logs are the buffer, with the bounds they have anyway.
-
-A fault of the disk never disturbs a room. The room continues in memory, `Store.behind` counts the
-events that are not written, and the log says what to do, once a minute. ``docs/design/store.md``
-has the reasons.
+Every `FLUSH_S` seconds one task writes the new events of all rooms in one transaction. A fault of
+the disk never disturbs a room: it continues in memory, `SqliteStore.behind` counts the events that
+are not written, and the log says what to do. ``docs/design/store.md`` has the reasons.
 """
 
 from __future__ import annotations
@@ -91,11 +88,10 @@ def _reported(
 
 
 class SqliteStore:
-    """A `Store` in one SQLite file, which several processes of one machine may share.
+    """A store of rooms in one SQLite file, which several processes of one machine may share.
 
-    :param keep_s: seconds for which a room is kept after it has ended
-    :param clock: monotonic clock of the logs, in seconds
-    :param wall: seconds since 1970
+    A room is kept for ``keep_s`` seconds after it has ended. Synchronous methods never wait for the
+    disk; the others raise `StoreFault`.
     """
 
     def __init__(
@@ -108,6 +104,7 @@ class SqliteStore:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._file = DatabaseFile(path, schema.MIGRATIONS)
+        self.path = self._file.path
         self._faults = FaultLog(self.path, clock)
         self._pending = WriteBehind(limits, keep=keep_s > 0, drop=self._faults.dropped)
         self._limits = limits
@@ -121,24 +118,20 @@ class SqliteStore:
         self._sweep_s = min(SWEEP_S, limits.room_s / 4)
         self._sweep_at = self._wipe_at = 0.0
 
-    def __repr__(self) -> str:
-        return f"<SqliteStore {self.path}, {len(self._pending.living)} rooms, {self.behind} behind>"
-
-    @property
-    def path(self) -> Path:
-        return self._file.path
-
     @property
     def behind(self) -> int:
+        """Number of events that are not written yet."""
         return self._pending.behind
 
     @property
     def lost(self) -> int:
+        """Number of events that left a log, or that a process left, before they were written."""
         return self._pending.lost
 
     # --- opening and closing ----------------------------------------------------------------------
 
     async def open(self) -> None:
+        """Open the store."""
         try:
             # If anything fails, the file is closed and the lock of this process released.
             async with contextlib.AsyncExitStack() as stack:
@@ -157,6 +150,7 @@ class SqliteStore:
         self._task(keep_running("the writer of the store", self._write_forever))
 
     async def close(self) -> None:
+        """Write the remaining events, within `CLOSE_S`, and release all rooms. Idempotent."""
         for name in list(self._pending.living):
             self.release(name)
         try:
@@ -178,20 +172,24 @@ class SqliteStore:
                 while await self._flush():
                     pass
                 await self._wipe()
+                return
             except sqlite3.Error as exc:
                 self._faults.failed(exc, self.behind)
                 await asyncio.sleep(POLL_S)
-            else:
-                return
 
     async def _abandon(self) -> None:
-        """Close the file without writing."""
         await self._file.close()
         await asyncio.to_thread(self._owner.release)
 
     # --- rooms ------------------------------------------------------------------------------------
 
     async def claim(self, name: str) -> History:
+        """Claim a room for this process, return its history, and write later events of its log.
+
+        The history is the same for every caller until `release` or `end`. It is new if there is
+        none, if the disk does not answer, and for private rooms. Raises `ClientFault` (``busy``) if
+        another process has not released the room within `HANDOVER_S`.
+        """
         # Nobody can come back to a private room after a restart, so it is never written.
         if name.startswith(PRIVATE):
             return self._begin(name).history
@@ -206,19 +204,7 @@ class SqliteStore:
         return await asyncio.shield(task)
 
     async def _claim(self, name: str) -> History:
-        """Claim a room, and wait for another process that has it."""
-        patience = self._clock() + HANDOVER_S
-        while not await self._claim_attempt(name):
-            if self._clock() >= patience:
-                raise ClientFault(
-                    ErrorCode.BUSY, "This room is open in another process of the gateway."
-                )
-            await asyncio.sleep(POLL_S)
-        return self._pending.follow(self._begin(name)).history
-
-    async def _claim_attempt(self, name: str) -> bool:
-        """Return whether the room can begin: it is free, or the disk does not answer."""
-        patience = self._clock() + CLAIM_S
+        began = attempt = self._clock()
         while True:
             task = self._task(self._take(name))
             commits = -1
@@ -228,14 +214,22 @@ class SqliteStore:
                 await asyncio.wait({task}, timeout=CLAIM_S)
             if not task.done():
                 self._faults.stalled(self.behind)
-                return True
+                break
+            now = self._clock()
             try:
-                return task.result()
+                if task.result():
+                    break
+                if now >= began + HANDOVER_S:
+                    message = "This room is open in another process of the gateway."
+                    raise ClientFault(ErrorCode.BUSY, message)
+                attempt = now  # the file could be read, so a lock from here on is another one
             except sqlite3.Error as exc:
                 self._faults.failed(exc, self.behind)
-                if not locked(exc) or self._clock() >= patience:
-                    return True
+                if not locked(exc) or now >= attempt + CLAIM_S:
+                    break
             await asyncio.sleep(POLL_S)
+        # A room whose history cannot be read begins without one.
+        return self._pending.follow(self._begin(name)).history
 
     async def _take(self, name: str) -> bool:
         """Follow the room. Return False if it belongs to another process that is alive."""
@@ -270,10 +264,9 @@ class SqliteStore:
             before = StreamPosition(row.epoch, history.log.seq)
             history.log.epoch = secrets.token_hex(4)
             history = replace(history, before=before)
-        owner, epoch = self._owner.name, history.log.epoch
-        await queries.take_over(db, row.id, owner, epoch, history.before, self._wall())
-        # The file may have older events than the log, so `first` is 0.
-        return FollowedRoom(row.id, row.began, history, history.log.seq, first=0)
+        room = FollowedRoom(row.id, row.began, history, history.log.seq)
+        await queries.take_over(db, room, self._owner.name, self._wall())
+        return room
 
     async def _read(self, db: aiosqlite.Connection, row: schema.RoomRow) -> History:
         events = await queries.events(db, row.id, self._limits.log)
@@ -295,13 +288,19 @@ class SqliteStore:
         return FollowedRoom(secrets.randbits(62), self._wall(), history)
 
     def release(self, name: str) -> None:
+        """Release a room, so that another process may claim it once it is written."""
         self._pending.release(name)
 
     def end(self, name: str) -> None:
+        """Delete a claimed room that has ended, or keep it for ``keep_s`` seconds."""
         self._pending.end(name)
 
     @_reported
     async def forget(self, name: str) -> bool:
+        """Delete all rooms of a name now, and return whether there were any.
+
+        A `StoreFault` says that traces may be left on the disk. Call it again in that case.
+        """
         followed = self._pending.forget(name)
         async with self._file.transaction() as db:
             deleted = await queries.forget(db, name)
@@ -319,11 +318,13 @@ class SqliteStore:
 
     @_reported
     async def key(self) -> bytes:
+        """Return the signing key that all processes of this store share. Create it if needed."""
         async with self._file.transaction() as db:
             return await queries.key(db, SIGNING, secrets.token_bytes(KEY_BYTES))
 
     @_reported
     async def load(self, name: str) -> History | None:
+        """Return a room's history for reading, or the newest kept one's."""
         # The log in memory is newer than the file.
         room = self._pending.find(name)
         if room is not None:
@@ -335,18 +336,11 @@ class SqliteStore:
                     return await self._read(db, row)
         return None
 
-    @_reported
-    async def names(self) -> list[str]:
-        async with self._file.turn:
-            rooms = await queries.names(self._file.db)
-        names = {name for id, name in rooms if id not in self._pending.doomed}
-        names |= {room.history.name for room in self._pending.rooms}
-        return sorted(names)
-
     # --- writing ----------------------------------------------------------------------------------
 
     @_reported
     async def flush(self) -> None:
+        """Write all events now, and delete rooms that have ended."""
         await self._work()
 
     async def _write_forever(self) -> None:
@@ -360,8 +354,6 @@ class SqliteStore:
                 await self._work()
             except sqlite3.Error as exc:
                 self._faults.failed(exc, self.behind)
-            except Exception:
-                log.exception("%s: writing failed by a fault of the gateway", self.path)
             else:
                 self._faults.written()
             finally:
@@ -379,10 +371,7 @@ class SqliteStore:
             self._wipe_at = now + self._sweep_s
 
     async def _flush(self) -> bool:
-        """Write new events in one transaction, and return whether there are more.
-
-        Raises `sqlite3.Error`.
-        """
+        """Write new events in one transaction; return whether more wait. Raises `sqlite3.Error`."""
         async with self._file.turn:
             pending, owner = self._pending, self._owner.name
             writes, doomed = pending.gather(BATCH), tuple(pending.doomed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from benchmarks.journey import client
 from benchmarks.journey.client import Got, Http, Loop, Socket, fetched, parsed
 from benchmarks.ports import free_port
+from tests.support.stream_server import StreamServer
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -28,25 +29,13 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 @asynccontextmanager
 async def serving(status: bytes | None) -> AsyncGenerator[int]:
     """Yield the port of a server that answers every request with this, or hangs up for None."""
-    ended: asyncio.Queue[None] = asyncio.Queue()
-    begun = 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal begun
-        begun += 1
-        with suppress(asyncio.IncompleteReadError):
-            while await reader.readuntil(b"\r\n\r\n") and status is not None:
-                writer.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\n\r\n" % status)
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
-        ended.put_nowait(None)
+        while await reader.readuntil(b"\r\n\r\n") and status is not None:
+            writer.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\n\r\n" % status)
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1]
-        for _ in range(begun):
-            await ended.get()
+    async with StreamServer(answer) as server:
+        yield server.port
 
 
 class Answers:

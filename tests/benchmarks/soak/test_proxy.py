@@ -11,6 +11,7 @@ import pytest
 from benchmarks.soak.proxy import End, Faults, Proxy, State
 from tests.support.live import running, until
 from tests.support.proxy import behind
+from tests.support.stream_server import StreamServer
 from tests.support.talk import talk
 from tests.support.typed import current
 
@@ -35,14 +36,15 @@ class Far:
             self.ended.append("fin")
         except ConnectionResetError:
             self.ended.append("rst")
-        writer.close()
 
 
 @asynccontextmanager
 async def line(seed: int = 0) -> AsyncIterator[tuple[Far, Proxy]]:
     far = Far()
-    server = await asyncio.start_server(far.serve, "127.0.0.1", 0)
-    async with server, Proxy(*server.sockets[0].getsockname()[:2], seed=seed) as proxy:
+    async with (
+        StreamServer(far.serve) as server,
+        Proxy("127.0.0.1", server.port, seed=seed) as proxy,
+    ):
         yield far, proxy
 
 

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.client.state.captions import Captions
 from gateway.core.delivery.waiting_frames import merge
 from gateway.core.streaming.stability import StabilityRules
-from gateway.core.utterances.utterance import Caption
-from gateway.job import Chunk
+from gateway.core.utterances.utterance import Caption, Utterance
+from gateway.job import Chunk, Job
 from gateway.protocol.messages import (
     DURABLE,
     Cancelled,
@@ -228,7 +229,8 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
     for rev, output in enumerate([*partials, last], 1):
         partial = rev <= len(partials)
         base = caption.committed if partial else ""
-        caption.queue(f"job{rev}", rev, rev, partial=partial, base=base, now=0)
+        job = Job(id=f"job{rev}", text="", source="en", target="de", partial=partial, prefix=base)
+        caption.queue(job, Utterance("a", 1, "s", rev=rev, text_number=rev), 0)
         caption.start(0)
         for chunk in output:
             show(caption.add_output(chunk, 0))
@@ -236,7 +238,7 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
             show(caption.finish_partial())
     if caption.broken:  # what was committed is kept: it is made again from there
         caption.withdraw()
-        caption.requeue("again", base=caption.committed)
+        caption.requeue(replace(job, id="again", prefix=caption.committed))
         caption.start(0)
         for chunk in last:
             show(caption.add_output(chunk, 0))

@@ -24,21 +24,15 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("table", "state", "event"), PAIRS)
-def test_an_event_leads_to_the_state_in_the_table_or_an_error_names_both_states(
+def test_an_event_leads_to_the_state_in_the_table_or_an_error_names_both(
     table: Table[Any, Any], state: enum.Enum, event: enum.Enum
 ) -> None:
     if event in table[state]:
         assert next_state(table, state, event) is table[state][event]
         return
-    with pytest.raises(IllegalTransition) as caught:
+    fault = f"{type(state).__name__} {state.value!r} has no event {event.value!r}"
+    with pytest.raises(IllegalTransition, match=fault):
         next_state(table, state, event)
-    fault = caught.value
-    targets = {after[event] for after in table.values() if event in after}
-    assert fault.state is state and fault.event is event and fault.target in targets
-    assert str(fault) == (
-        f"{type(state).__name__} cannot go from {state.value!r} to {fault.target.value!r}"
-        f" ({event.value})"
-    )
 
 
 @pytest.mark.parametrize(("table", "states", "events"), MACHINES)

@@ -9,7 +9,7 @@ from gateway.errors import ClientFault, ErrorCode
 
 def spoken(stated: str, *sources: str, heard: str | None = None) -> SpokenLanguage:
     model = Profile(name="test", kind="raw", languages=sources)
-    return SpokenLanguage(stated, model, lambda text, among=(): heard)
+    return SpokenLanguage(stated, model, lambda text, among: heard)
 
 
 def test_a_speaker_has_english_if_the_model_reads_it_and_else_its_first_language() -> None:
@@ -35,5 +35,5 @@ def test_a_text_in_none_of_the_stated_languages_counts_as_the_first_of_them() ->
 def test_a_language_that_is_not_translated_is_not_assumed_of_the_next_text() -> None:
     heard: list[str | None] = ["de", "tlh", None]
     model = Profile(name="test", kind="raw", languages=("de", "en"))
-    language = SpokenLanguage("auto", model, lambda text, among=(): heard.pop(0))
+    language = SpokenLanguage("auto", model, lambda text, among: heard.pop(0))
     assert [language.of("text") for _ in range(3)] == ["de", "tlh", "de"]

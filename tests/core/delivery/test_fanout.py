@@ -45,7 +45,7 @@ class Reader:
 
 
 def circle() -> FanoutGroup:
-    return FanoutGroup("de", True, Codec.JSON, Codec.JSON.encoder)
+    return FanoutGroup("de", True, Codec.JSON, Codec.JSON.wire)
 
 
 def test_all_are_written_the_same_bytes() -> None:
@@ -124,7 +124,7 @@ def test_nothing_is_written_after_a_close() -> None:
 
 
 def test_a_delta_that_the_codec_does_not_show_is_not_written() -> None:
-    round = FanoutGroup("de", True, Codec.PLAIN, Codec.PLAIN.encoder)
+    round = FanoutGroup("de", True, Codec.PLAIN, Codec.PLAIN.wire)
     reader = Reader(round, codec=Codec.PLAIN)
     reader.open()
     round.show(delta("a", 1), NOW)
@@ -164,7 +164,7 @@ def test_an_outbox_counts_what_its_socket_was_written_whatever_groups_it_enters(
 
 def test_a_group_is_of_one_view_and_has_sent_nothing_at_first() -> None:
     for live in (True, False):
-        group = FanoutGroup("de", live, Codec.JSON, Codec.JSON.encoder)
+        group = FanoutGroup("de", live, Codec.JSON, Codec.JSON.wire)
         assert (group.live, group.frames, group.sent) == (live, 0, 0)
 
 

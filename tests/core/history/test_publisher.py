@@ -11,8 +11,10 @@ from gateway.core.members.subscribers import Subscribers
 from gateway.core.streaming.stability import StabilityRules
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.errors import ErrorCode
+from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
+from gateway.protocol.fields import Statement
 from gateway.protocol.messages import (
     Cancelled,
     Edited,
@@ -25,7 +27,6 @@ from gateway.protocol.messages import (
     Source,
     Timing,
 )
-from gateway.protocol.statement import Statement
 from tests.support.meeting import NOW, blank, names, one, only, read
 
 
@@ -188,11 +189,15 @@ def test_a_change_of_settings_has_all_that_was_changed() -> None:
 def test_a_final_has_the_flags_and_the_times_of_its_caption() -> None:
     stage, said = Stage(), utterance()
     caption = Caption("u1", "de", StabilityRules())
-    caption.queue("j1", 1, 1, partial=False, now=NOW)
+    caption.queue(Job(id="j1", text="hello", source="en", target="de"), said, NOW)
     caption.start(NOW + 0.1)
     timing = caption.finish("hallo", "mt", NOW + 0.3)
-    caption.flags = ("glossary",)
+    caption.flags, caption.p = ("glossary",), 0.123
     stage.publisher.final(said, caption, timing, NOW)
     event = one(Final, heard(stage.german))
     assert (event.text, event.by, event.flags) == ("hallo", "mt", ("glossary",))
+    assert event.p == 0.12
     assert (event.ms.queue, event.ms.total) == (100, 300)
+    caption.p = 1.0
+    stage.publisher.final(said, caption, timing, NOW)
+    assert one(Final, heard(stage.german)).p is None, "the engine says nothing"

@@ -54,7 +54,7 @@ def test_a_period_of_grace_ends_at_its_deadline_and_not_before() -> None:
     assert made.expire(NOW + 4.9) == []
     assert made.expire(NOW + 5) == [early]
     assert (current(made.deadline), list(made.away)) == (NOW + 8, ["late"])
-    made.clear()
+    assert made.expire(NOW + 8) == [late]
     assert (made.deadline, made.everybody) == (None, ())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from gateway.core.recognition.speech_recognition import SpeechRecognition
+from gateway.core.recognition.speech_timing import FRAME_BYTES, FRAME_SECONDS, frames
 from gateway.core.recognition.spoken_utterance import Decisions, Heard
-from gateway.core.recognition.timing import FRAME_BYTES, FRAME_SECONDS, frames
 from gateway.job import Recognised, RecognitionJob, Word
 
 PER_WORD = 0.4

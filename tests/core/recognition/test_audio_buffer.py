@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.recognition.audio_buffer import AudioBuffer
-from gateway.core.recognition.timing import FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME_BYTES
 
 
 @given(

@@ -8,50 +8,55 @@ from hypothesis import strategies as st
 from gateway.core.recognition.endpointing import (
     VOICE_OFF,
     VOICE_ON,
-    VOICE_TRANSITIONS,
     Endpointer,
-    VoiceEvent,
     VoiceState,
 )
-from gateway.core.recognition.timing import SpeechTiming, frames, seconds
+from gateway.core.recognition.speech_timing import SpeechTiming, frames, seconds
 
 TIMING = SpeechTiming()
 
 
-def events(probabilities: list[float]) -> list[tuple[int, VoiceEvent]]:
-    """Return the changes, with the number of the frame that made each."""
+def changes(probabilities: list[float]) -> list[tuple[int, VoiceState]]:
+    """Return the states that follow, with the number of the frame that led to each."""
     endpointer, found = Endpointer(TIMING), []
     for frame, probability in enumerate(probabilities):
-        event = endpointer.add(frame, endpointer.is_voice(probability))
-        if event is not None:
-            found.append((frame, event))
+        before = endpointer.state
+        told = endpointer.add(frame, endpointer.is_voice(probability))
+        changed = endpointer.state is not before
+        assert told is (changed and VoiceState.SILENT in (before, endpointer.state))
+        if changed:
+            found.append((frame, endpointer.state))
     return found
+
+
+def states(probabilities: list[float]) -> list[VoiceState]:
+    return [state for _, state in changes(probabilities)]
 
 
 def test_speech_begins_with_its_third_frame_and_ends_after_a_pause() -> None:
     pause = frames(TIMING.pause)
-    found = events([0.0] * 10 + [0.9] * 20 + [0.1] * pause)
+    found = changes([0.0] * 10 + [0.9] * 20 + [0.1] * pause)
     settle = frames(TIMING.settle)
     assert found == [
-        (12, VoiceEvent.BEGIN),
-        (29 + settle, VoiceEvent.PAUSE),
-        (29 + pause, VoiceEvent.END),
+        (12, VoiceState.SPEAKING),
+        (29 + settle, VoiceState.PAUSING),
+        (29 + pause, VoiceState.SILENT),
     ]
 
 
 def test_speech_after_a_short_silence_resumes() -> None:
     silence = frames(TIMING.settle)
-    found = events([0.9] * 9 + [0.1] * silence + [0.9])
-    assert [event for _, event in found] == [VoiceEvent.BEGIN, VoiceEvent.PAUSE, VoiceEvent.RESUME]
+    speaking, pausing = VoiceState.SPEAKING, VoiceState.PAUSING
+    assert states([0.9] * 9 + [0.1] * silence + [0.9]) == [speaking, pausing, speaking]
 
 
 def test_single_frames_of_voice_are_clicks() -> None:
-    assert events([0.9, 0.0, 0.0] * 30) == []
+    assert changes([0.9, 0.0, 0.0] * 30) == []
 
 
 def test_weak_voice_continues_speech_but_does_not_begin_it() -> None:
-    assert events([0.4] * 50) == []
-    assert [event for _, event in events([0.9] * 5 + [0.4] * 50)] == [VoiceEvent.BEGIN]
+    assert changes([0.4] * 50) == []
+    assert states([0.9] * 5 + [0.4] * 50) == [VoiceState.SPEAKING]
 
 
 def test_a_time_has_at_least_one_frame() -> None:
@@ -59,31 +64,27 @@ def test_a_time_has_at_least_one_frame() -> None:
     assert seconds(20) == 0.64
 
 
-def test_every_state_has_a_row() -> None:
-    assert set(VOICE_TRANSITIONS) == set(VoiceState)
-
-
 @given(st.lists(st.floats(0, 1)))
-def test_any_probabilities_make_legal_changes_only(probabilities: list[float]) -> None:
-    found = [event for _, event in events(probabilities)]
-    state = VoiceState.SILENT
-    for event in found:
-        state = VOICE_TRANSITIONS[state][event]
+def test_speech_begins_before_it_pauses(probabilities: list[float]) -> None:
+    before = VoiceState.SILENT
+    for state in states(probabilities):
+        assert (before, state) != (VoiceState.SILENT, VoiceState.PAUSING)
+        before = state
 
 
 def test_every_beginning_of_speech_takes_three_frames() -> None:
     end = [0.1] * frames(TIMING.pause)
     begins = [
-        frame for frame, event in events([0.9] * 3 + end + [0.9] * 3) if frame in (2, 5 + len(end))
+        frame for frame, _ in changes([0.9] * 3 + end + [0.9] * 3) if frame in (2, 5 + len(end))
     ]
     assert begins == [2, 5 + len(end)]
 
 
 def test_a_frame_without_voice_takes_back_one_frame_of_a_beginning() -> None:
-    assert events([0.9, 0.9, 0.1, 0.9]) == []
-    assert events([0.9, 0.9, 0.1, 0.9, 0.9]) == [(4, VoiceEvent.BEGIN)]
+    assert changes([0.9, 0.9, 0.1, 0.9]) == []
+    assert changes([0.9, 0.9, 0.1, 0.9, 0.9]) == [(4, VoiceState.SPEAKING)]
 
 
 def test_a_probability_at_a_threshold_is_voice() -> None:
-    assert [event for _, event in events([VOICE_ON] * 3)] == [VoiceEvent.BEGIN]
-    assert [event for _, event in events([0.9] * 3 + [VOICE_OFF] * 50)] == [VoiceEvent.BEGIN]
+    assert states([VOICE_ON] * 3) == [VoiceState.SPEAKING]
+    assert states([0.9] * 3 + [VOICE_OFF] * 50) == [VoiceState.SPEAKING]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.core.recognition.hypotheses import REACH, Hypotheses, is_sentence_end
 from gateway.job import Word
-from gateway.text import units
+from gateway.text import word_units
 from tests.core.recognition.speech import words
 
 
@@ -190,7 +190,7 @@ def test_agreed_words_are_never_retracted_before_the_end(
     agreed: list[str] = []
     for n, text in enumerate(texts):
         hypotheses.add(words(text, begin), whole=n % 2 == 0)
-        shown = [units.key(word.text) for word in hypotheses.words]
+        shown = [word_units.key(word.text) for word in hypotheses.words]
         assert shown[: len(agreed)] == agreed
         agreed = shown[: len(hypotheses.settled) + hypotheses.agreed]
         if cuts and (place := hypotheses.settleable(9.0, forced=False)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.recognition.language_choice import ENOUGH, STAY, SWITCH, LanguageChoice
+from gateway.core.recognition.spoken_utterance import ENOUGH, STAY, SWITCH, LanguageChoice
 
 
 def test_one_language_needs_no_choice() -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.recognition.speech_recognition import SpeechRecognition
-from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming
+from gateway.core.recognition.speech_timing import FRAME_BYTES, SpeechTiming
 from gateway.job import Recognised
 from tests.core.recognition.speech import FAILURE, Speaker, recognised, speaker, words
 from tests.support.typed import current

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.core.recognition.endpointing import ONSET
 from gateway.core.recognition.speech_recognition import SpeechRecognition
-from gateway.core.recognition.timing import (
+from gateway.core.recognition.speech_timing import (
     FRAME_BYTES,
     FRAME_SECONDS,
     SpeechTiming,

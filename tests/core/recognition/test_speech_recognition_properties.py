@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.recognition.speech_recognition import SpeechRecognition
-from gateway.core.recognition.timing import FRAME_BYTES, FRAME_SECONDS, SpeechTiming
+from gateway.core.recognition.speech_timing import FRAME_BYTES, FRAME_SECONDS, SpeechTiming
 from gateway.job import Recognised
 from tests.core.recognition.speech import Speaker, words
 

@@ -161,7 +161,7 @@ def test_the_authority_forgets_captions_that_have_ended() -> None:
     room = FleetMeeting()
     room.enter("de", "fr", gateway="g1").say("good")
     room.finish_all()
-    assert len(room.authority.feed._growing) == 0
+    assert room.authority.feed._growing._shown == {}
 
 
 def test_a_codec_is_encoded_while_somebody_reads_it() -> None:

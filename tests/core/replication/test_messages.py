@@ -65,9 +65,11 @@ def test_fields_of_a_newer_release_are_ignored() -> None:
 
 def test_messages_of_a_newer_release_that_no_log_keeps_are_passed_over() -> None:
     room, reader = spoken()
-    number = room.authority.feed._next
-    publish(room, "shouted", number(), {"loud": True})
-    publish(room, "told", number(), framed({"type": "weather", "rain": True}))
+    feed = room.authority.feed
+    weather = framed({"type": "weather", "rain": True})
+    for kind, content in (("shouted", {"loud": True}), ("told", weather)):
+        feed._number += 1
+        publish(room, kind, feed._number, content)
     assert reader.events() == []
     room.peers[0].say("day", id="y")
     room.finish_all()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from typing import Any
-
 import pytest
 
 from gateway.auth.permissions import Role
 from gateway.core.replication.member_requests import WAITING
-from gateway.core.replication.messages import Asked, decode_inbox
+from gateway.core.replication.messages import Asked, Ended, decode_inbox
 from gateway.core.replication.replica import MOVED
 from gateway.core.session.quota import Account
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.protocol import codec as codecs
-from gateway.protocol import frames
-from gateway.protocol.codec import Codec
 from gateway.protocol.messages import (
     Ack,
     Cancelled,
@@ -25,7 +18,6 @@ from gateway.protocol.messages import (
     Edited,
     Final,
     Retracted,
-    ServerMessage,
     Settings,
     Snapshot,
     Source,
@@ -269,7 +261,7 @@ def test_the_end_of_a_room_closes_the_sockets_of_all_gateways() -> None:
     peers = [room.enter("de", gateway=name) for name in room.gateways]
     replica = room.gateways["g1"].replica
     assert replica.dismiss()
-    room.authority.feed.ended()
+    room.authority.feed.send(Ended)
     room.act()
     assert {peer.session.outbox.closing for peer in peers} == {CloseCode.ROOM_ENDED}
     assert replica.ended and not replica.dismiss()
@@ -413,67 +405,3 @@ def test_the_news_that_a_session_has_moved_may_come_after_its_end() -> None:
     room.gateways["g2"].replica.greeted = True
     room.enter("de", gateway="g3", id="s")
     assert set(room.room.subscribers.members) == {"s"}
-
-
-def test_events_are_encoded_once_for_each_codec_in_all_gateways(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    encoded: Counter[tuple[str, bytes]] = Counter()
-    for name in ("_to_json", "_to_msgpack"):
-        encode = getattr(codecs, name)
-
-        def count(message: ServerMessage, name: str = name, encode: Any = encode) -> bytes:
-            payload: bytes = encode(message)
-            encoded[name, payload] += 1
-            return payload
-
-        monkeypatch.setattr(codecs, name, count)
-    room = fleet()
-    speaker = room.enter("de", gateway="g1")
-    written: dict[Codec, list[list[bytes]]] = {codec: [] for codec in Codec}
-    for codec in Codec:
-        for name in room.gateways:
-            written[codec].append([])
-            reader = room.enter("de", gateway=name, codec=codec)
-            reader.session.outbox.post = written[codec][-1].append
-    room.wait(1.0)
-    encoded.clear()
-    for lists in written.values():
-        for wires in lists:
-            wires.clear()
-    speaker.say("good", id="x")
-    job = room.job("de")
-    for piece in ("Gu", "t"):
-        room.feed(job, piece)
-        room.act()
-    room.finish_all()
-    events = [json.loads(frames.message(wire))["type"] for wire in written[Codec.JSON][0]]
-    assert events == ["source", *4 * ["delta"], "final"]
-    assert set(encoded.values()) == {1}
-    for codec, count_of in ((Codec.JSON, 6), (Codec.MSGPACK, 6), (Codec.PLAIN, 1)):
-        one, two, three = written[codec]
-        assert one == two == three and len(one) == count_of, codec
-
-
-def test_deltas_are_encoded_for_each_language_tag_that_readers_use() -> None:
-    room = fleet()
-    speaker = room.enter("de", gateway="g1")
-    other = room.enter("de-AT", gateway="g2")
-    speaker.say("good", id="x")
-    job = room.job("de")
-    room.feed(job, "Gut")
-    room.act()
-    assert [delta.lang for delta in only(Delta, other.events())] == ["de-AT"]
-
-
-def test_a_codec_without_readers_is_not_encoded() -> None:
-    room = fleet()
-    reader = room.enter("de", gateway="g2", codec=Codec.MSGPACK)
-    speaker = room.enter("de", gateway="g1")
-    speaker.say("good", id="x")
-    room.finish_all()
-    reader.close()
-    speaker.say("good", id="y")
-    room.finish_all()
-    found = {entry.event.id: set(entry.frames.others) for entry in room.entries()}  # type: ignore[union-attr]
-    assert found == {"x": {Codec.MSGPACK.value}, "y": set()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.replication.restored_log import as_written
+from gateway.core.replication.messages import as_written
 from gateway.errors import CloseCode
 from tests.support.fleet import FleetMeeting
 

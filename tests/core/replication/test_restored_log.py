@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gateway.core.history.event_log import EventLog
-from gateway.core.replication.restored_log import restored_log
+from gateway.core.replication.messages import restored_log
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
 from tests.support.fleet import WALL, FleetMeeting

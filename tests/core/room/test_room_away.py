@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.auth.permissions import Role
+from gateway.core.streaming.options import StreamingOptions
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Final, Source
 from tests.support.meeting import Meeting, Peer, meeting, names, one, only
@@ -189,7 +190,7 @@ def test_each_has_a_time_of_grace_of_its_own() -> None:
 
 
 def test_growing_text_is_translated_while_its_speaker_is_away() -> None:
-    room = Meeting(options=None, limits=Limits(grace_s=60.0))
+    room = Meeting(options=StreamingOptions(), limits=Limits(grace_s=60.0))
     peer, reader = room.enter("de"), room.enter("de")
     peer.say("we met again on Thursday", id="x", final=False)
     peer.cut()

@@ -202,6 +202,14 @@ def test_cancelled_and_retracted_utterances_are_not_backfilled() -> None:
     assert not room.jobs
 
 
+def test_utterances_that_were_forgotten_are_not_backfilled() -> None:
+    room, peer = meeting(utterances=1)
+    for text in ("one", "two"):
+        peer.say(text)
+    room.enter("fr")
+    assert [job.text for job in room.jobs.values()] == ["two"]
+
+
 def test_a_cancel_that_came_too_late_changes_nothing_of_that() -> None:
     room, peer = meeting("de")
     peer.say("hello")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.scheduling.overload import BYTES
-from gateway.core.scheduling.scheduler import KNOWN_S, Scheduler, StartJob, work
+from gateway.core.scheduling.scheduler import KNOWN_S, Scheduler, work
 from gateway.job import Job, Priority
 from tests.support.meeting import NOW
 
@@ -57,11 +57,10 @@ class Engine:
 
     def act(self) -> None:
         for action in self.scheduler.actions():
-            assert isinstance(action, StartJob)
-            job = action.job
-            self.begun[job.id] = self.now
-            self._running[job.id] = (job, self.now)
-            heapq.heappush(self._ends, (self.now + work(job), job.id))
+            assert isinstance(action, Job)
+            self.begun[action.id] = self.now
+            self._running[action.id] = (action, self.now)
+            heapq.heappush(self._ends, (self.now + work(action), action.id))
 
     def end(self) -> str:
         """Let time pass until a job ends, and return its tenant."""

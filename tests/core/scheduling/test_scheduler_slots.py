@@ -6,32 +6,37 @@ from typing import Any
 
 import pytest
 
-from gateway.core.scheduling.engine_slots import Lane
-from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob, work
+from gateway.core.scheduling.scheduler import Lane, Scheduler, work
 from gateway.job import Job, Priority
 from tests.support.meeting import NOW
 
 
+class OneEngine:
+    """An engine worked by hand."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = self.free = capacity
+
+
 class Engines:
-    """Two engines for one pair each, and one more that has both, worked by hand."""
+    """Two engines for one pair each, and one more that has both."""
 
     def __init__(self, **sizes: int) -> None:
-        self.sizes = sizes
-        self.jobs: dict[str, str] = {}
+        self.engines = {name: OneEngine(size) for name, size in sizes.items()}
+        self.given: dict[str, OneEngine] = {}
 
     def lane(self, source: str, target: str) -> Lane:
-        return tuple(name for name in self.sizes if name in (target, "both") and target != "xx")
-
-    def size(self, lane: Lane) -> int:
-        return sum(self.sizes[name] for name in lane)
-
-    def free(self, lane: Lane) -> int:
-        given = list(self.jobs.values())
-        return self.size(lane) - sum(map(given.count, lane)) if lane else 1
+        names = () if target == "xx" else (target, "both")
+        return tuple(self.engines[name] for name in names if name in self.engines)
 
     def give(self, job: Job) -> None:
-        lane = self.lane(job.source, job.target)
-        self.jobs[job.id] = max(lane, key=lambda name: self.free((name,)), default="none")
+        lane = [engine for engine in self.engines.values() if engine in self.lane("en", job.target)]
+        if lane:
+            engine = self.given[job.id] = max(lane, key=lambda engine: engine.free)
+            engine.free -= 1
+
+    def end(self, job_id: str) -> None:
+        self.given.pop(job_id).free += 1
 
 
 def job(id: str, target: str, **fields: Any) -> Job:
@@ -41,7 +46,11 @@ def job(id: str, target: str, **fields: Any) -> Job:
 
 
 def scheduler(engines: Engines, depth: int = 10) -> Scheduler:
-    return Scheduler(capacity=sum(engines.sizes.values()), depth=depth, slots=engines)
+    return Scheduler(
+        capacity=sum(engine.capacity for engine in engines.engines.values()),
+        depth=depth,
+        lanes=engines.lane,
+    )
 
 
 def started(dispatch: Scheduler, engines: Engines) -> list[str]:
@@ -49,9 +58,9 @@ def started(dispatch: Scheduler, engines: Engines) -> list[str]:
     found = []
     while actions := dispatch.actions():
         for action in actions:
-            assert isinstance(action, StartJob)
-            engines.give(action.job)
-            found.append(action.job.id)
+            assert isinstance(action, Job)
+            engines.give(action)
+            found.append(action.id)
     return found
 
 
@@ -65,7 +74,7 @@ def test_jobs_for_a_free_engine_pass_those_that_wait_for_a_full_one() -> None:
     dispatch = scheduler(engines)
     queue(dispatch, *(job(f"d{n}", "de") for n in range(3)), job("f0", "fr"), job("f1", "fr"))
     assert started(dispatch, engines) == ["d0", "f0", "f1"]
-    del engines.jobs["d0"]
+    engines.end("d0")
     dispatch.done("d0")
     assert started(dispatch, engines) == ["d1"]
     assert dispatch.queued == 1
@@ -113,7 +122,7 @@ def test_the_jobs_of_a_room_keep_their_order_within_a_pair() -> None:
     queue(dispatch, job("d0", "de"), job("d1", "de"), job("f0", "fr"), job("f1", "fr"))
     assert started(dispatch, engines) == ["d0", "f0"]
     for done in ("d0", "f0"):
-        del engines.jobs[done]
+        engines.end(done)
         dispatch.done(done)
     assert started(dispatch, engines) == ["d1", "f1"]
 
@@ -126,7 +135,7 @@ def test_stops_and_one_start_come_together() -> None:
     dispatch.abort("d0")
     queue(dispatch, job("d1", "de"), job("d2", "de"))
     actions = dispatch.actions()
-    assert actions == [StopJob("d0"), StartJob(job("d1", "de"))]
+    assert actions == ["d0", job("d1", "de")]
 
 
 def test_each_lane_has_its_own_queue() -> None:
@@ -135,7 +144,8 @@ def test_each_lane_has_its_own_queue() -> None:
     german, french = ("en", "de"), ("en", "fr")
     queue(dispatch, *(job(f"d{n}", "de") for n in range(3)))
     started(dispatch, engines)
-    assert dispatch.queue_of(("de",)) == 2 and dispatch.queue_of(("fr",)) == 0
+    assert dispatch.queue_of(engines.engines["de"]) == 2
+    assert dispatch.queue_of(engines.engines["fr"]) == 0
     assert not dispatch.admits(1, pairs=[german])
     assert dispatch.admits(1, pairs=[french])
     assert not dispatch.admits(2, pairs=[german, french])
@@ -164,7 +174,7 @@ def test_finals_that_wait_for_one_engine_delay_no_utterance_for_another() -> Non
 def test_a_single_engine_has_one_queue_for_all_pairs() -> None:
     dispatch = Scheduler(capacity=1, depth=1)
     queue(dispatch, job("d0", "de"), job("d1", "de"))
-    assert dispatch.queue_of(("any",)) == 2
+    assert dispatch.queue_of("any") == 2
     assert not dispatch.admits(1, pairs=[("en", "fr")])
 
 

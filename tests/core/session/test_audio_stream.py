@@ -206,7 +206,7 @@ def test_each_utterance_has_the_language_that_it_was_spoken_in() -> None:
 def test_speech_of_an_unknown_language_is_in_the_one_that_its_text_is_detected_in() -> None:
     room = Meeting()
     room.speech = HandService(room)
-    peer = room.enter(detect=lambda text, among=(), /: "de" if "guten" in text else "en")
+    peer = room.enter(detect=lambda text, among: "de" if "guten" in text else "en")
     peer.send("audio", codec="pcm_s16le", **{"from": "auto"})
     worker = room.speech.workers[0]
     worker.utter("guten tag", lang="")
@@ -246,7 +246,7 @@ def test_a_result_that_comes_after_the_end_is_ignored() -> None:
     peer, worker = speaking(room)
     worker.speak(1.0)
     peer.cut()
-    worker.stream.recognised(Recognised(), room.now)
+    worker.stream.answered(Recognised(), room.now)
     assert only(Source, room.log) == []
 
 

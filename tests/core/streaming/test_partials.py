@@ -380,7 +380,3 @@ def test_the_rest_is_right_while_the_newest_partial_is_shorter_or_different() ->
 
 def test_a_rest_after_no_words_is_the_whole() -> None:
     assert policy("a b", "a b c").rest(0).agreed == "a b"
-
-
-def test_the_repr_of_a_policy_contains_no_text() -> None:
-    assert repr(policy("a b", "a b c")) == "<PartialPolicy 3 units, 2 agreed, 0 admitted>"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.streaming.partials import PartialPolicy, PartialTiming
-from gateway.text import units
+from gateway.text import word_units
 from tests.core.streaming.test_partials import NOW, PACE, policy
 
 LANGS = st.sampled_from(["en", "de", "ja", "zh", "th"])
@@ -18,7 +18,7 @@ WAITS = st.sampled_from([0.0, 0.05, 0.2, 0.3, 0.9])
 
 
 def keys(text: str, lang: str) -> list[str]:
-    return units.keyed(text, units.spaced(lang))[0]
+    return word_units.keyed(text, word_units.spaced(lang))[0]
 
 
 def admitted(opened: PartialPolicy, now: float, until: float) -> Iterable[str]:

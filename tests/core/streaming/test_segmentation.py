@@ -16,7 +16,7 @@ from gateway.core.streaming.segmentation import (
     remainder,
     utterance_id,
 )
-from gateway.text import units
+from gateway.text import word_units
 
 LENGTHS = SegmentLengths()
 
@@ -27,7 +27,7 @@ def words(count: int, start: int = 0) -> str:
 
 
 def keys(text: str, lang: str = "en") -> list[str]:
-    return units.keyed(text, units.spaced(lang))[0]
+    return word_units.keyed(text, word_units.spaced(lang))[0]
 
 
 def head(text: str, lang: str = "en", pauses: dict[int, float] | None = None) -> str | None:
@@ -344,7 +344,7 @@ def test_a_caption_never_exceeds_the_hard_limit_and_words_follow_it(
 ) -> None:
     text = " ".join(said)
     at = cut(text, lang, LENGTHS, pauses)
-    size = units.density(lang)
+    size = word_units.density(lang)
     if at is None:
         assert len(keys(text, lang)) <= LENGTHS.hard * size
     else:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.core.streaming.partials import PartialPolicy, PartialTiming
 from gateway.core.streaming.segmentation import cut, remainder
-from gateway.text import units
+from gateway.text import word_units
 from tests.core.streaming.test_segmentation import LENGTHS, keys
 
 # Texts as a recogniser returns them, without capitals and marks. Each line should be a caption.
@@ -72,7 +72,7 @@ MONOLOGUES = {
 
 
 def whole(lang: str) -> str:
-    return (" " if units.spaced(lang) else "").join(MONOLOGUES[lang])
+    return (" " if word_units.spaced(lang) else "").join(MONOLOGUES[lang])
 
 
 def captions(partials: Sequence[str], lang: str) -> list[str]:
@@ -93,7 +93,7 @@ def captions(partials: Sequence[str], lang: str) -> list[str]:
 
 
 def growing(text: str, lang: str) -> list[str]:
-    made = units.split(text, units.spaced(lang))
+    made = word_units.split(text, word_units.spaced(lang))
     return ["".join(made[: count + 1]) for count in range(len(made))]
 
 
@@ -109,7 +109,7 @@ def test_a_monologue_that_arrives_at_once_is_cut_into_readable_captions(
     text = whole(lang)
     lines = captions([text, text], lang)
     assert len(lines) >= 3
-    assert all(len(keys(line, lang)) <= LENGTHS.hard * units.density(lang) for line in lines)
+    assert all(len(keys(line, lang)) <= LENGTHS.hard * word_units.density(lang) for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 

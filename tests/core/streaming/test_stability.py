@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.streaming.stability import Agreement, StabilityRules
-from gateway.text import units
+from gateway.text import word_units
 from tests.support.typed import current
 
 BARE = StabilityRules(hold=0, mask=0, early=0, agree=2)
@@ -225,7 +225,7 @@ def test_committed_text_only_grows_and_two_hypotheses_contain_it(
     texts: list[str], rules: StabilityRules, lang: str
 ) -> None:
     made = Agreement(lang, rules)
-    spaced = units.spaced(lang)
+    spaced = word_units.spaced(lang)
     last = ""
     for text in texts:
         before = made.committed
@@ -234,7 +234,9 @@ def test_committed_text_only_grows_and_two_hypotheses_contain_it(
         if added:
             assert text.startswith(made.committed)
             assert last.startswith(made.committed)
-            held = len(units.split(text, spaced)) - len(units.split(made.committed, spaced))
+            held = len(word_units.split(text, spaced)) - len(
+                word_units.split(made.committed, spaced)
+            )
             assert held >= rules.hold * (1 if spaced else rules.dense)
         last = text
 

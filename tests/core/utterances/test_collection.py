@@ -248,9 +248,3 @@ def test_a_restored_part_is_forgotten_whoever_has_taken_the_id_of_its_utterance(
     say(made, "u1")
     assert list(made.by_id) == ["x", "u1"]
     assert ids(made.parts("u1")) == ["u1"]
-
-
-def test_utterances_that_were_forgotten_are_left_out() -> None:
-    made = memory()
-    made.begin("a", "me", 0.0)
-    assert [one.id for one in made.known_of(["b", "a"])] == ["a"]

@@ -6,7 +6,7 @@ from gateway.core.streaming.stability import StabilityRules
 from gateway.core.utterances.caption_state import CaptionState
 from gateway.job import Chunk
 from gateway.protocol.messages import Delta
-from tests.core.utterances.test_utterance import Watched, caption, final
+from tests.core.utterances.test_utterance import Watched, caption, final, job, said
 from tests.support.meeting import NOW
 from tests.support.typed import current
 
@@ -118,7 +118,7 @@ def test_a_partial_that_failed_leaves_what_was_shown_before_it() -> None:
 
 def test_token_ids_are_those_of_the_last_translation() -> None:
     made = caption()
-    made.queue("j1", 1, 1, partial=True, now=NOW)
+    made.queue(job(partial=True), said(), NOW)
     made.start(NOW)
     made.add_output(Chunk("Sure!", ids=(9, 9)), NOW)
     made.add_output(Chunk("Guten Morgen", ids=(1, 2), reset=True), NOW)
@@ -130,8 +130,8 @@ def test_token_ids_are_those_of_the_last_translation() -> None:
 
 def test_a_job_that_waits_may_be_of_a_newer_revision() -> None:
     made = caption()
-    made.queue("j1", 1, 1, partial=True, now=NOW)
-    made.update(2, 2)
+    made.queue(job(partial=True), said(), NOW)
+    made.update(job(), said(2))
     assert (made.rev, made.text_number, made.job_id) == (2, 2, "j1")
 
 
@@ -225,7 +225,7 @@ def test_a_final_that_cannot_go_on_from_it_is_contradicted_and_shows_nothing() -
 def test_a_contradicted_final_is_made_again_with_the_committed_text_as_its_beginning() -> None:
     seen = final().feed("Hallo")
     seen.caption.withdraw()
-    seen.caption.requeue("j9", base=seen.caption.committed)
+    seen.caption.requeue(job("j9", base=seen.caption.committed))
     seen.caption.start(NOW + 5)
     assert seen.caption.forced and seen.caption.job_id == "j9"
     seen.feed(" euch")
@@ -237,7 +237,7 @@ def test_a_rejected_forced_final_is_made_freely() -> None:
     seen = final().feed("Hallo")
     for base in (seen.caption.committed, ""):
         seen.caption.withdraw()
-        seen.caption.requeue("j9", base=base)
+        seen.caption.requeue(job("j9", base=base))
         seen.caption.start(NOW + 5)
     assert not seen.caption.forced and seen.caption.committed == ""
     seen.feed("Hallo")

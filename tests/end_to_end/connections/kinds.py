@@ -16,8 +16,8 @@ from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.server.app import GatewayApp
 from tests.support.live import Live
+from tests.support.talk import DEADLINE_S
 
-DEADLINE_S = 10.0
 LIMITS = Limits(
     grace_s=0.01,
     room_s=0.01,

@@ -288,7 +288,7 @@ def test_two_processes_that_convert_at_once_use_one_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = models.tiny_llama(tmp_path / "model")
-    both, convert = threading.Barrier(2, timeout=10), model_files.convert
+    both, convert = threading.Barrier(2, timeout=40), model_files.convert
 
     def convert_together(*args: Any) -> None:
         convert(*args)

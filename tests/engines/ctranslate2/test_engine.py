@@ -69,13 +69,24 @@ async def test_an_incomplete_character_is_sent_at_the_end(puppet: Puppet, dir: P
 
 async def test_an_unsure_output_is_flagged_at_its_end(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir)
-    puppet.unsure = True
+    puppet.unsure, puppet.p = True, 0.25
 
     async with started(engine):
         puppet.token("Ja.")
         found = await chunks(engine, job())
         assert "".join(chunk.text for chunk in found) == "Ja."
-        assert found[-1].flags == (Guard.UNSURE,)
+        assert (found[-1].flags, found[-1].p) == ((Guard.UNSURE,), 0.25)
+
+
+async def test_a_probability_that_comes_after_the_text_is_told(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+    puppet.p = 0.75
+
+    async with started(engine), aclosing(engine.translate(job())) as output:
+        puppet.token("Ja")
+        assert await anext(output) == Chunk("Ja", ids=(2,))
+        puppet.token(END)
+        assert [(chunk.text, chunk.p) async for chunk in output] == [("", 0.75)]
 
 
 @pytest.mark.parametrize("search", [False, True])

@@ -20,6 +20,7 @@ from gateway.engines.base import model_files
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.profiles import Output, Profile, TemplateBlock
+from gateway.engines.profiles.doubt import Doubt
 from gateway.errors import EngineFault, GatewayError
 from gateway.job import Chunk, Job
 from tests.support import models
@@ -69,9 +70,14 @@ class Reader:
         return 0 < self._stop_after <= len(self.texts)
 
     def end(
-        self, rest: str = "", fault: GatewayError | None = None, *, unsure: bool = False
+        self,
+        rest: str = "",
+        fault: GatewayError | None = None,
+        *,
+        unsure: bool = False,
+        p: float = 1.0,
     ) -> None:
-        self.unsure = unsure
+        self.unsure, self.p = unsure, p
         if rest and len(self.texts) != self._stop_after:
             self.texts.append(rest)
         self.fault = fault
@@ -81,6 +87,11 @@ class Reader:
     def sees(self, batch: list[Reader]) -> None:
         """Return a sink that notes at its end how far the other sinks of the batch are."""
         self._batch = batch
+
+
+def doubt(least: float) -> Doubt:
+    """Return the doubt about outputs whose least log probability is under ``least``."""
+    return Doubt(below=0.5, mean=0.0, least=1.0, bias={f"{JOB.source}-{JOB.target}": -least})
 
 
 def output(model: checkpoint.TranslationModel, profile: Profile, stop_after: int = -1) -> list[str]:
@@ -368,9 +379,9 @@ def test_without_the_package_the_fault_says_how_to_install_it(
     ("least", "changes", "unsure"),
     [
         (0.0, {}, True),
-        (-1e9, {"needed": 1}, False),
+        (-500.0, {"needed": 1}, False),
         (0.0, {"needed": 1}, True),
-        (-1e9, {}, True),  # the model of this test ends at its limit alone
+        (-500.0, {}, True),  # the model of this test ends at its limit alone
         (None, {}, False),
         (0.0, {"partial": True}, False),
         (0.0, {"attempt": 2}, False),
@@ -380,11 +391,24 @@ def test_an_output_of_improbable_tokens_or_cut_at_its_limit_is_unsure(
     least: float | None, changes: dict[str, int | bool], unsure: bool, beam: int, dir: Path
 ) -> None:
     reader = Reader(msgspec.structs.replace(JOB, **changes))
-    profile = msgspec.structs.replace(EMBEDDED, unsure=least)
+    profile = msgspec.structs.replace(EMBEDDED, unsure=None if least is None else doubt(least))
     load(converted_llama(dir), dir / "cache").decode([reader], profile, beam)
     if beam > 1 and changes == {"needed": 1}:
         unsure = True  # a search goes on to the limit
     assert reader.unsure is unsure
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize(("source", "target"), [("en-GB", "de"), ("en", "de-AT")])
+def test_an_output_for_a_regional_tag_is_judged_like_one_for_its_language(
+    source: str, target: str, beam: int, dir: Path
+) -> None:
+    regional = Reader(msgspec.structs.replace(JOB, source=source, target=target))
+    profile = msgspec.structs.replace(EMBEDDED, unsure=doubt(0.0))
+    model, plain = load(converted_llama(dir), dir / "cache"), Reader()
+    for reader in (plain, regional):
+        model.decode([reader], profile, beam)
+    assert regional.p == plain.p < 1
 
 
 @pytest.mark.parametrize(("text", "unsure"), [("Yes!", False), ("はい", False), ("Oh yes!", True)])
@@ -392,7 +416,7 @@ def test_a_caption_of_one_word_is_unsure_only_at_its_limit(
     text: str, unsure: bool, dir: Path
 ) -> None:
     model = load(converted_llama(dir), dir / "cache")
-    profile = msgspec.structs.replace(EMBEDDED, unsure=0.0)
+    profile = msgspec.structs.replace(EMBEDDED, unsure=doubt(0.0))
     short = Reader(msgspec.structs.replace(JOB, text=text, needed=1))
     whole = Reader(msgspec.structs.replace(JOB, text=text))
     outputs(model, profile, [short])

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from gateway.engines import profiles
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2 import model as checkpoint
-from gateway.engines.ctranslate2.verification import accepted, log_probs
+from gateway.engines.ctranslate2.model import accepted, log_probs
 from gateway.engines.profiles import Sampling
 from gateway.job import Job
-from tests.engines.ctranslate2.test_model import JOBS, OPTIONS, Reader
+from tests.engines.ctranslate2.test_model import JOBS, OPTIONS, Reader, doubt
 from tests.support import models
 
 pytest.importorskip("ctranslate2")
@@ -268,7 +268,7 @@ def bound_of_doubt(model: checkpoint.TranslationModel, job: Job) -> float:
     while high - low > 1e-4:
         middle = (low + high) / 2
         reader = Reader(job)
-        model.decode([reader], replace(EMBEDDED, unsure=middle))
+        model.decode([reader], replace(EMBEDDED, unsure=doubt(middle)))
         low, high = (low, middle) if reader.unsure else (middle, high)
     return low
 
@@ -293,7 +293,7 @@ def test_an_output_accepted_whole_has_the_same_flag_as_a_decoded_one(words: Voca
     (free,) = decoded(Script(words, seed), JOB)
     bound = bound_of_doubt(checkpoint.DecoderModel(Script(words, seed), words), JOB)
     for least, unsure in ((bound - 0.01, False), (bound + 0.01, True), (None, False)):
-        profile = replace(EMBEDDED, unsure=least)
+        profile = replace(EMBEDDED, unsure=None if least is None else doubt(least))
         for job in (JOB, drafted(words, free.ids)):
             script, reader = Script(words, seed), Reader(job)
             checkpoint.DecoderModel(script, words).decode([reader], profile)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
+import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,17 +15,19 @@ import pytest
 
 from gateway.cli.main import main
 from gateway.engines import registry
-from gateway.engines.fetched import known as catalogue
+from gateway.engines.base.service import Health
+from gateway.engines.fetched import known_models as catalogue
+from gateway.engines.fetched.engine import FetchedEngine
 from gateway.engines.fetched.install import install
-from gateway.engines.fetched.known import KnownModel, known
-from gateway.errors import EngineFault
+from gateway.engines.fetched.known_models import KnownModel, known
+from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job
 from gateway.settings.catalogue import Settings
 from tests.engines.fetched.hub import Hub, opus_archive, served
 from tests.engines.reading import read, started
 from tests.support.models import tiny_nllb
 
-OPUS, NLLB = "opus-mt-en-de", "nllb-200-distilled-600m"
+OPUS, NLLB = "opus-mt-en-de", "nllb-200"
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +40,18 @@ def hub(monkeypatch: pytest.MonkeyPatch, archive: bytes, tmp_path: Path) -> Iter
     """Return a hub with one model of each kind, in place of the real addresses."""
     with served() as hub:
         hub.files["model.zip"] = archive
-        nllb = tiny_nllb(tmp_path / "nllb")
-        hub.files |= {file.name: file.read_bytes() for file in nllb.iterdir()}
+        hub.files |= {
+            file.name: file.read_bytes() for file in tiny_nllb(tmp_path / "nllb").iterdir()
+        }
         models = dict(known())
         opus = msgspec.structs.replace(
             models[OPUS], files={"model.zip": f"{hub.address}/cdn/model.zip"}
         )
         files = {name: f"{hub.address}/resolve/{name}" for name in hub.files if name != "model.zip"}
-        here = {OPUS: opus, NLLB: msgspec.structs.replace(models[NLLB], files=files)}
+        other = msgspec.structs.replace(opus, name="opus-mt-de-en", pair=("de", "en"))
+        nllb = msgspec.structs.replace(models[NLLB], files=files)
+        here = {model.name: model for model in (nllb, opus, other)}
         monkeypatch.setattr(catalogue, "known", lambda: here)
-        monkeypatch.setattr("gateway.cli.models.known", lambda: here)
         yield hub
 
 
@@ -99,29 +106,72 @@ async def test_the_converted_model_writes_what_ctranslate2_itself_does(
     assert found and shared.startswith(found[:20])
 
 
+@pytest.mark.parametrize(("name", "fallback"), [(OPUS, "ctranslate2"), (NLLB, None)])
 async def test_the_shipped_model_translates_until_a_named_one_is_there(
-    hub: Hub, tmp_path: Path
+    hub: Hub, tmp_path: Path, name: str, fallback: str | None
 ) -> None:
     hub.files.clear()  # nothing can be fetched
-    engine = registry.build(
-        msgspec.structs.replace(settings(tmp_path, OPUS), fallback="ctranslate2")
-    )
+    engine = registry.build(msgspec.structs.replace(settings(tmp_path, name), fallback=fallback))
     async with started(engine):
         assert engine.substitute == "ctranslate2:embedded"
         assert "Morgen" in await read(engine, job())
 
 
-def test_nothing_is_fetched_without_a_word_from_the_operator(hub: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (OPUS, "(en to de) is 280 MB from {}/cdn/model.zip, under the licence CC-BY-4.0."),
+        (
+            NLLB,
+            "(about 100, each to each) is 634 MB from {}/resolve/, under the licence CC-BY-NC-4.0,"
+            " for non-commercial use only.",
+        ),
+    ],
+)
+def test_nothing_is_fetched_without_a_word_from_the_operator(
+    hub: Hub, tmp_path: Path, name: str, says: str
+) -> None:
     with pytest.raises(EngineFault) as caught:
-        registry.build(settings(tmp_path, OPUS, download=False))
-    assert str(caught.value).startswith(
-        f"{OPUS} is not on this machine. {OPUS} (en to de) is 280 MB from 127.0.0.1:"
-    )
-    assert str(caught.value).endswith("under the licence CC-BY-4.0.")
+        registry.build(settings(tmp_path, name, download=False))
+    what = says.format(hub.address)
+    assert str(caught.value) == f"{name} is not on this machine. {name} {what}"
     assert caught.value.hint == (
-        f"Allow that with --download, or fetch it now: gateway models fetch {OPUS}."
+        f"Allow that with --download, or fetch it now: gateway models fetch {name}."
     )
     assert not hub.asked
+
+
+async def test_a_gateway_ends_without_waiting_for_a_fetch(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    stopped: list[BaseException] = []
+
+    def fetch(say: Callable[[str], object]) -> None:
+        begun.set()
+        go_on.wait()
+        try:
+            say("fetching")
+        except EngineGone as gone:
+            stopped.append(gone)
+            raise
+
+    engine = FetchedEngine(known()[NLLB], tmp_path, fetch)
+    starting = asyncio.create_task(engine.start())
+    await asyncio.to_thread(begun.wait)
+    await engine.aclose()
+    go_on.set()
+    with pytest.raises(EngineGone, match="was closed"):
+        await starting
+    assert stopped
+
+
+async def test_a_disk_that_fills_up_is_an_error_of_the_start(tmp_path: Path) -> None:
+    def fetch(say: Callable[[str], object]) -> None:
+        raise OSError(28, "No space left on device", "about.json")
+
+    engine = FetchedEngine(known()[NLLB], tmp_path, fetch)
+    with pytest.raises(EngineFault, match="No space left on device: .about.json"):
+        await engine.start()
+    assert engine.health is Health.DEAD
 
 
 @pytest.mark.parametrize(
@@ -157,18 +207,45 @@ def test_the_command_lists_fetches_and_removes(
     cache = ["--cache-dir", str(tmp_path)]
     assert main(["models", *cache]) == 0
     listed = capsys.readouterr().out
-    assert f"{OPUS:24} en to de" in listed and "on this machine" not in listed
-    assert main(["models", "fetch", OPUS, *cache]) == 0
+    assert listed.splitlines() == [
+        "opus-mt        2 pairs                  280 MB each fast  CC-BY-4.0",
+        "nllb-200       about 100, each to each  634 MB      slow  CC-BY-NC-4.0, for non-commercial"
+        " use only",
+        "opus-mt-en-de  en to de                 280 MB      fast  CC-BY-4.0",
+        "opus-mt-de-en  de to en                 280 MB      fast  CC-BY-4.0",
+    ]
+    assert main(["models", "fetch", OPUS, NLLB, *cache]) == 0
     out, said = capsys.readouterr()
-    assert out == f"{tmp_path / 'fetched' / OPUS}\n"
-    assert f"{OPUS} (en to de) is 280 MB from 127.0.0.1" in said and "fetching model.zip" in said
+    assert out == f"{tmp_path / 'fetched' / OPUS}\n{tmp_path / 'fetched' / NLLB}\n"
+    assert f"{OPUS} (en to de) is 280 MB from http:" in said and "fetching model.zip" in said
+    (tmp_path / "fetched" / NLLB).rename(tmp_path / "fetched" / f".{NLLB}")
+    assert main(["models", "--json", *cache]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["here"] for row in rows] == [[OPUS], [], [OPUS], []]
     assert main(["models", *cache]) == 0
-    assert "on this machine" in capsys.readouterr().out
-    assert main(["models", "remove", OPUS, *cache]) == 0
-    assert not (tmp_path / "fetched" / OPUS).exists()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("on this machine: ")[2] for line in lines] == [
+        *("1 MB, 1 of 2", "1 MB, not complete", "1 MB, all", ""),
+    ]
+    assert main(["models", "remove", "opus-mt", NLLB, *cache]) == 0
+    assert capsys.readouterr().out == f"opus-mt: 1 MB removed\n{NLLB}: 1 MB removed\n"
+    assert not [*(tmp_path / "fetched").iterdir()]
+    assert main(["models", "fetch", "opus-mt", *cache]) == 2
+    assert "opus-mt is 2 models of 280 MB each. Name those you" in capsys.readouterr().err
     assert main(["models", "fetch", "opus-mt-xx-yy", *cache]) == 2
     assert "No model is called 'opus-mt-xx-yy'" in capsys.readouterr().err
     assert main(["models", "remove", *cache]) == 2
+
+
+@pytest.mark.parametrize("name", ["opus-mt", NLLB])
+def test_one_text_is_translated_by_the_named_model_and_not_by_the_shipped_one(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    flags = ["--model", name, "--download", "--cache-dir", str(tmp_path), "--no-guards"]
+    assert main(["say", "Guten Morgen", "--from", "de", "--to", "en", *flags]) == 0
+    out, said = capsys.readouterr()
+    assert out.strip() and "morning" not in out.lower(), "its weights are random"
+    assert "under the licence" in said and "fetching" in said
 
 
 def test_the_known_models_have_addresses_licences_and_profiles() -> None:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from gateway.cli.main import main
 from gateway.engines import profiles, registry
 from gateway.engines.base.engine import Engine
 from gateway.engines.base.service import Health
 from gateway.engines.fetched import engine as module
-from gateway.engines.fetched import known as catalogue
+from gateway.engines.fetched import known_models as catalogue
 from gateway.engines.fetched.engine import IN_USE_S, LOADED, LoadedModels, OpusEngine
 from gateway.engines.fetched.install import install
-from gateway.engines.fetched.known import KnownModel, known
+from gateway.engines.fetched.known_models import KnownModel, known
 from gateway.errors import EngineFault, ErrorCode, JobFault
 from gateway.job import Job
 from gateway.settings.catalogue import Settings
 from tests.engines.fetched.hub import Hub, opus_archive, served
 from tests.engines.reading import read, started
 from tests.engines.workshop import substitutes
-from tests.support.live import until
+from tests.support.live import running, until
+from tests.support.talk import Talk, talk
 
 PAIRS = [("en", "de"), ("de", "en"), ("en", "it"), ("fr", "en"), ("de", "it")]
 
@@ -67,6 +69,12 @@ def asked(hub: Hub) -> list[str]:
     return [path.rpartition("/")[2].removesuffix(".zip") for path, _ in hub.asked]
 
 
+async def events(peer: Talk, until: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """Yield the events before one."""
+    while (event := await peer.next()) != until:
+        yield event
+
+
 async def test_the_shipped_model_translates_until_the_model_of_a_pair_is_there(
     hub: Hub, tmp_path: Path
 ) -> None:
@@ -79,6 +87,24 @@ async def test_the_shipped_model_translates_until_the_model_of_a_pair_is_there(
         assert told == ["ctranslate2:opus-mt, ctranslate2:embedded", None]
         assert "Morgen" not in await read(engine, job()), "its weights are random"
         assert asked(hub) == ["opus-mt-en-de"]
+
+
+async def test_the_model_of_a_pair_is_fetched_when_its_first_reader_comes(
+    hub: Hub, tmp_path: Path
+) -> None:
+    async with (
+        running(build(tmp_path)) as live,
+        talk(live, "?room=walk&from=en") as speaker,
+        talk(live, "?room=walk&to=de&role=view") as reader,
+    ):
+        for peer in (speaker, reader):
+            told = [
+                event async for event in events(peer, until={"type": "degraded", "partials": "on"})
+            ]
+            assert told[0]["type"] == "welcome"
+            substitutes = [event["engine"] for event in told if event["type"] == "degraded"]
+            assert substitutes == ["ctranslate2:opus-mt, ctranslate2:embedded"]
+        assert asked(hub) == ["opus-mt-en-de"], "nobody has said anything"
 
 
 async def test_many_first_jobs_of_a_pair_fetch_its_model_once(hub: Hub, tmp_path: Path) -> None:
@@ -101,6 +127,15 @@ async def test_a_pair_without_a_model_is_translated_through_english(
             await read(engine, job("fr", "it"))
         await until(lambda: engine.serves("fr", "it"))
         await read(engine, job("fr", "it"))
+    assert sorted(asked(hub)) == ["opus-mt-en-it", "opus-mt-fr-en"]
+
+
+def test_one_text_waits_for_the_models_of_both_steps(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--model", "opus-mt", "--download", "--cache-dir", str(tmp_path), "--no-guards"]
+    assert main(["say", "bonjour tout le monde", "--from", "fr", "--to", "it", *flags]) == 0
+    assert capsys.readouterr().out.strip()
     assert sorted(asked(hub)) == ["opus-mt-en-it", "opus-mt-fr-en"]
 
 
@@ -223,7 +258,7 @@ class Sink:
         self.job = job(source, target, id=f"{source}-{target}")
         self.fault: EngineFault | None = None
 
-    def end(self, rest: str = "", fault: Any = None, *, unsure: bool = False) -> None:
+    def end(self, rest: str = "", fault: Any = None, **judged: Any) -> None:
         self.fault = fault
 
 

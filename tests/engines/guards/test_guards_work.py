@@ -8,7 +8,7 @@ import pytest
 
 from gateway.engines.guards import complete_output
 from gateway.engines.guards.complete_output import Guard, is_copy, is_other_language, judge
-from gateway.engines.guards.patterns import NOTES
+from gateway.engines.guards.phrases import NOTES
 from gateway.errors import Rejected
 from gateway.job import Job
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.engines.guards import streaming_output as stream
 from gateway.engines.guards.complete_output import Guard, find_flags
 from gateway.engines.guards.loops import LOOP_WORDS, NGRAM, RepeatCounter, max_repeats
-from gateway.engines.guards.patterns import RUDE
+from gateway.engines.guards.phrases import RUDE
 from gateway.engines.guards.streaming_output import (
     HEAD_MOST,
     RUDE_MOST,

@@ -166,7 +166,9 @@ async def test_the_fallback_takes_over_from_a_server_that_answers_only_with_erro
             assert [(chunk.text, chunk.reset) for chunk in chunks] == [
                 ("Guten", False),
                 (" Tag", False),
+                ("", False),  # which engine made it
             ]
+            assert chunks[-1].flags == ("engine:second",)
         await until(lambda: told == ["second"])
         received = len(server.received)
         assert await text(engine, job()) == "Guten Tag"

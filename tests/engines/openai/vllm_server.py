@@ -65,7 +65,7 @@ def _start(model: Path, port: int, log: Path) -> tuple[subprocess.Popen[bytes], 
 
 def counted(url: str, *names: str) -> float:
     """Return the sum of the server's metrics of these names."""
-    with urllib.request.urlopen(url + "/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(url + "/metrics") as answer:
         text = answer.read().decode()
     pattern = rf"^vllm:(?:{'|'.join(names)}){{[^}}]*}} (\S+)$"
     values = re.findall(pattern, text, re.MULTILINE)

@@ -2,8 +2,8 @@
 
 The golden files show control tokens in ⟦⟧, a forced prefix behind ▏, and for chat models the
 messages that a server is sent instead. Each was compared by a person with what the model's card
-says. After a wanted change ``python -m tests.test_profiles`` writes them anew; read the difference
-before you believe it.
+says. After a wanted change ``python -m tests.engines.profiles.test_profile`` writes them anew; read
+the difference before you believe it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gateway.core.recognition.timing import FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME_BYTES
 from gateway.engines.recognition import voice
 from gateway.engines.recognition.voice import VoiceDetector
 from gateway.errors import EngineFault

@@ -39,10 +39,9 @@ class Changes:
         of.changed = self._changed.set
 
     async def until(self, health: Health) -> None:
-        async with asyncio.timeout(10):
-            while self._of.health is not health:
-                await self._changed.wait()
-                self._changed.clear()
+        while self._of.health is not health:
+            await self._changed.wait()
+            self._changed.clear()
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from tests.engines.vllm.real import inside, real, try_on
 from tests.support.live import until
 
 GONE = 30.0
-"""Seconds a process may take to end, more than `orphan.GRACE` and what an interpreter needs."""
+"""Seconds that a process may take to end: `parent_watch.GRACE` and time for the interpreter."""
 
 
 def processes(engine: VllmEngine) -> list[Any]:

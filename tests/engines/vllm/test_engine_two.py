@@ -12,6 +12,7 @@ from gateway.engines.wrappers.route import EngineRoute
 from gateway.engines.wrappers.routed import RoutedEngine
 from tests.engines.reading import job, read
 from tests.engines.vllm_factory import make_vllm, require
+from tests.engines.workshop import lane
 from tests.support.live import until
 from tests.support.models import tiny_llama
 
@@ -30,7 +31,7 @@ async def test_two_engines_share_the_jobs_and_one_goes_on_without_the_other(dir:
         assert len(set(await asyncio.gather(*reading))) == 1
         await first.engine.aclose()
         assert first.engine.health is Health.CLOSED
-        assert engine.lane("en", "de") == ("second",)
+        assert lane(engine) == ("second",)
         assert await read(engine, job("after"))
     finally:
         await engine.aclose()

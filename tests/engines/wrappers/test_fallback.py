@@ -14,7 +14,7 @@ from gateway.engines.wrappers.route import EngineRoute
 from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
-from gateway.job import Job
+from gateway.job import Chunk, Job
 from tests.engines.reading import chunks as read
 from tests.engines.reading import started
 from tests.engines.workshop import (
@@ -22,6 +22,7 @@ from tests.engines.workshop import (
     Loading,
     Named,
     Time,
+    lane,
     settle,
     substitutes,
     with_spare,
@@ -110,10 +111,11 @@ async def test_a_job_of_a_dying_primary_is_repeated_by_the_secondary() -> None:
     await first.step()
     first.die()
     chunks = await reading
-    assert [(chunk.text, chunk.reset) for chunk in chunks] == [
-        ("[de]", False),
-        ("Guten", True),
-        (" Tag", False),
+    assert [(chunk.text, chunk.reset, chunk.flags) for chunk in chunks] == [
+        ("[de]", False, ()),
+        ("Guten", True, ()),
+        (" Tag", False, ()),
+        ("", False, ("engine:second",)),
     ]
     assert [part.stats()["taken_over"] for part in engine.parts.values()] == [0, 1]
     await engine.aclose()
@@ -183,11 +185,24 @@ async def test_a_job_that_fails_on_the_primary_is_repeated_without_doubled_text(
     engine = with_spare(ScriptedEngine(fault=failing(fault, at=at)), Second())
     await engine.start()
     await settle()
-    chunks = await read(engine, job())
+    *chunks, last = await read(engine, job())
     assert [chunk.reset for chunk in chunks] == ([False, True, False] if at else [False] * 2)
+    assert last == Chunk("", 0, flags=("engine:second",))
     assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Tag"
     assert engine.routes[1].takeovers == 1
     await engine.aclose()
+
+
+async def test_only_a_caption_of_another_engine_than_the_chosen_one_says_which() -> None:
+    first = Named("first")
+    engine = with_spare(first, Second())
+    async with started(engine):
+        await settle()
+        assert [chunk.flags for chunk in await read(engine, job()) if chunk.flags] == []
+        first.die()
+        assert (await read(engine, job()))[-1].flags == ("engine:second",)
+        partial = await read(engine, job(partial=True))
+        assert [chunk.flags for chunk in partial if chunk.flags] == [], "its final will say so"
 
 
 async def test_a_job_that_fails_on_both_engines_ends_once() -> None:
@@ -255,11 +270,11 @@ async def test_the_fallback_of_one_engine_is_named_in_its_place() -> None:
     engine = RoutedEngine([*routes, EngineRoute("b", second)])
     async with started(engine):
         assert (engine.name, engine.substitute, engine.capacity) == ("first, second", None, 19)
-        assert engine.lane("en", "de") == ("a",)
+        assert lane(engine) == ("a",)
         first.die()
         engine.update()
         assert (engine.substitute, engine.capacity) == ("spare, second", 32)
-        assert engine.lane("en", "de") == ("a2",) and not engine.serves("en", "fr")
+        assert lane(engine) == ("a2",) and not engine.serves("en", "fr")
 
 
 async def test_a_fallback_that_is_given_other_pairs_does_not_work_instead() -> None:

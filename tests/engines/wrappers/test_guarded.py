@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
@@ -395,6 +396,25 @@ class Doubtful(TwoMinds):
     def submit(self, job: Job, sink: Sink) -> None:
         super().submit(job, sink)
         sink.chunk(Chunk("", 0, flags=(Guard.UNSURE,)))
+
+
+async def test_the_probability_that_an_output_is_right_is_passed_on_without_a_flag() -> None:
+    class Sure(ScriptedEngine):
+        def submit(self, job: Job, sink: Sink) -> None:
+            for call in (
+                lambda: sink.chunk(Chunk("", 0, p=0.25)),
+                lambda: sink.chunk(Chunk("Guten", reset=True)),
+                lambda: sink.chunk(Chunk(" Morgen.")),
+                lambda: sink.chunk(Chunk("", 0, p=0.75)),
+                lambda: sink.end(None),
+            ):
+                asyncio.get_running_loop().call_soon(call)
+
+    engine = GuardedEngine(Sure(), Counter())
+    async with started(engine):
+        chunks = await read(engine, job("good morning"))
+        assert "".join(chunk.text for chunk in chunks) == "Guten Morgen."
+        assert math.prod(chunk.p for chunk in chunks) == 0.75, "without the attempt before"
 
 
 async def test_flags_of_the_engine_stand_with_those_of_the_guards() -> None:

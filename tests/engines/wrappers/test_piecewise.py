@@ -177,6 +177,26 @@ async def test_flags_that_come_without_text_are_told_at_the_end_with_the_counts(
     assert last == Chunk("", 1, flags=("unsure",), ids=(2,))
 
 
+async def test_pieces_are_right_together_with_the_product_of_their_probabilities() -> None:
+    class Unsure(SentenceModel):
+        async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+            yield Chunk(job.text.upper(), p=0.5)
+
+    chunks = await read(PiecewiseEngine(Unsure()), job(LONG))
+    assert [chunk.p for chunk in chunks[:-1]] == [1.0] * (len(chunks) - 1)
+    assert chunks[-1].p == 0.5**6
+
+
+async def test_the_probability_of_a_voided_attempt_does_not_count() -> None:
+    class TwoAttempts(SentenceModel):
+        async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+            yield Chunk("a first attempt", p=0.25)
+            yield Chunk(job.text.upper(), reset=True, p=0.5)
+
+    chunks = await read(PiecewiseEngine(TwoAttempts()), job("some words"))
+    assert chunks[-1].p == 0.5
+
+
 async def test_a_text_without_punctuation_is_split_at_spaces_and_nothing_is_lost() -> None:
     model = SentenceModel()
     text = "some more words " * 125

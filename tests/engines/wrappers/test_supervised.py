@@ -399,5 +399,5 @@ async def test_a_supervisor_that_fails_is_logged_and_supervises_again(
     await engine.start()
     await until(lambda: not faults and "the supervisor of an engine failed" in caplog.text)
     assert engine._task is not None and not engine._task.done()
-    assert engine.refusal() is None
+    engine.require_ready()
     await engine.aclose()

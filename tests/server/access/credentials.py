@@ -45,14 +45,14 @@ def bearer(token: str) -> dict[str, str]:
 
 def requiring_keys(limits: Limits | None = None, **options: Any) -> Authenticator:
     """Return an authenticator that requires one of the keys above."""
-    return Authenticator(limits or Limits(), keyring=Keyring.read(FILE), **options)
+    return Authenticator(limits or Limits(), keyring=Keyring(FILE), **options)
 
 
 @contextlib.asynccontextmanager
 async def running_with_keys(**options: Any) -> AsyncIterator[tuple[Live, httpx.AsyncClient]]:
     async with (
         running(authenticator=requiring_keys(**options)) as live,
-        httpx.AsyncClient(base_url=live.http, timeout=10) as client,
+        httpx.AsyncClient(base_url=live.http) as client,
     ):
         yield live, client
 

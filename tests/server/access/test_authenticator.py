@@ -38,6 +38,13 @@ from tests.server.access.credentials import (
 from tests.support.live import running, until
 from tests.support.talk import talk
 
+
+def replace(file: Path, text: str) -> None:
+    """Give a file this text in one step, so that nobody sees a half of it."""
+    file.with_suffix(".new").write_text(text)
+    file.with_suffix(".new").replace(file)
+
+
 # --- sockets --------------------------------------------------------------------------------------
 
 
@@ -180,11 +187,11 @@ async def test_a_key_that_is_removed_from_the_file_is_revoked_on_open_sockets_to
             authenticator: Authenticator = live.state.authenticator
             await until(lambda: authenticator._read_stamp is not None)
             ring = authenticator.keyring
-            file.write_text("not TOML")  # a mistake: the known keys stay in force
+            replace(file, "not TOML")  # a mistake: the known keys stay in force
             await until(lambda: authenticator._read_stamp == module._stamp(file))
             assert authenticator.keyring is ring
             _, fewer = key(3, role=Role.MODERATE, rooms=("board",))
-            file.write_text("\n".join((VIEWS, fewer, BOARDS)))
+            replace(file, "\n".join((VIEWS, fewer, BOARDS)))
             assert await refused(gone) == UNKNOWN
             assert await refused(less) == BEYOND
             await same.send("still here")
@@ -331,7 +338,7 @@ async def test_a_resume_token_stands_for_its_key_as_long_as_the_key_is_valid() -
             assert await refused(client) == BEYOND
         async with talk(live, query, additional_headers=bearer(BOARD)) as client:
             assert await refused(client) == BEYOND  # a presented key counts before the resume token
-        live.state.authenticator.keyring = Keyring.read(VIEWS)
+        live.state.authenticator.keyring = Keyring(VIEWS)
         async with talk(live, query) as client:
             assert await refused(client) == UNKNOWN
         async with talk(live, "?room=demo&resume=nonsense") as client:
@@ -342,6 +349,6 @@ async def test_a_resume_token_from_a_time_without_keys_is_refused_once_keys_are_
     async with running() as live:
         async with talk(live, "?room=demo") as client:
             resume = (await client.next())["resume"]
-        live.state.authenticator.keyring = Keyring.read(FILE)
+        live.state.authenticator.keyring = Keyring(FILE)
         async with talk(live, f"?resume={resume}") as client:
             assert await refused(client) == UNKNOWN

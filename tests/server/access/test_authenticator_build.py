@@ -34,7 +34,7 @@ def test_an_empty_key_file_refuses_everyone(tmp_path: Path) -> None:
 
 def test_the_fallback_keys_are_in_force_without_a_file_only(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    ring = Keyring.read(FILE)
+    ring = Keyring(FILE)
     assert build(Settings(), fallback=ring).keyring is ring
     file.write_text("")
     authenticator = build(Settings(keys=str(file)), fallback=ring)

@@ -128,7 +128,7 @@ async def test_a_ticket_from_a_time_without_keys_is_refused_once_keys_are_requir
         ]
         async with talk(live, f"?ticket={first}") as client:
             resume = (await client.next())["resume"]
-        live.state.authenticator.keyring = Keyring.read(FILE)
+        live.state.authenticator.keyring = Keyring(FILE)
         for query in (f"?ticket={second}", f"?resume={resume}"):
             async with talk(live, query) as client:
                 assert await refused(client) == UNKNOWN

@@ -45,6 +45,7 @@ from tests.server.access.credentials import (
 )
 from tests.support.live import running, until
 from tests.support.receiver import Receiver
+from tests.support.stream_server import StreamServer
 from tests.support.talk import talk
 
 
@@ -231,12 +232,10 @@ async def provider(text: str) -> AsyncIterator[Provider]:
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
         )
         writer.write(body)
-        with contextlib.suppress(ConnectionError):
-            await writer.drain()
-        writer.close()
+        await writer.drain()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/jwks"
+    async with StreamServer(answer) as server:
+        made.url = f"http://{server.address}/jwks"
         yield made
 
 
@@ -327,10 +326,9 @@ async def test_an_answer_with_another_status_is_no_key_set_and_no_redirect_is_fo
         async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(head.encode())
-            writer.close()
 
-        async with await asyncio.start_server(redirect, "127.0.0.1", 0) as server:
-            issuer, _ = clocked(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        async with StreamServer(redirect) as server:
+            issuer, _ = clocked(f"http://{server.address}/")
             await issuer.wait_for_keys()
     assert "cannot be used: The answer was 302." in caplog.text
     assert not other.received

@@ -65,11 +65,11 @@ async def test_frames_of_no_length_take_turns_too() -> None:
     for _ in range(1_000):
         flood.add_frame(b"", 0.0)
     other.add_frame(SECOND, 1.0)
-    assert flood.bytes == 1_000 * FRAME_MEMORY
+    assert flood.held == 1_000 * FRAME_MEMORY
     recorder.may_go.set()
     await until(lambda: "b" in recorder.order)
     assert recorder.order.index("b") <= AHEAD * 100
-    await until(lambda: len(recorder.order) == 1_001 and not flood.bytes)
+    await until(lambda: len(recorder.order) == 1_001 and not flood.held)
     recorder.thread.close()
 
 
@@ -81,7 +81,7 @@ async def test_a_stream_that_is_closed_gives_up_its_turn_and_its_memory() -> Non
     for stream in streams:
         stream.close()
         stream.add_frame(SECOND, 1.0)
-        assert (stream.bytes, stream.seconds) == (0, 0.0)
+        assert (stream.held, stream.waiting) == (0, 0.0)
     recorder.may_go.set()
     last = recorder.stream("last", "x", "a")
     last.add_frame(SECOND, 1.0)

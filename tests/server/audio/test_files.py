@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.server.audio import decoding, file_decoder, files
 from tests.support.hearing import tone
 from tests.support.sound_files import encoded, silent_film, wav
+from tests.support.subprocesses import started, until_output_waits
 
 WITHOUT_SOUND = {
     "text": b"no sound, but a letter. " * 100,
@@ -98,16 +98,10 @@ async def test_a_decoder_ends_with_the_one_who_wants_its_sound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(files, "DECODER", (sys.executable, "-c", "while True: print('x' * 999)"))
-    processes: list[asyncio.subprocess.Process] = []
-    start = asyncio.create_subprocess_exec
-
-    async def started(*command: object, **options: object) -> asyncio.subprocess.Process:
-        processes.append(await start(*command, **options))  # type: ignore[arg-type]
-        return processes[-1]
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
+    processes = started(monkeypatch)
     async with files.opened(b"a file") as sound:
         assert await anext(sound.pieces)
+        await until_output_waits(processes[0])
     assert processes[0].returncode is not None
 
 
@@ -142,7 +136,7 @@ async def test_without_ffmpeg_plain_wav_is_read_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mp3 = encoded(tone(1.0, 48_000), "mp3", "mp3")
-    monkeypatch.setattr(decoding, "_has_pyav", lambda: False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for cached in (decoding.codecs, decoding.rates):
         cached.cache_clear()
     try:

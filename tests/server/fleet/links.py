@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from gateway.limits import Limits
 from gateway.server.fleet.feeds import Entry
 from gateway.server.fleet.link import FleetLink
 from tests.support.live import until
@@ -48,14 +49,8 @@ class Peer:
         self.connections: list[bool] = []
         self.keys: list[bytes] = []
         self.rooms: defaultdict[str, Follower] = defaultdict(Follower)
-        self.link = FleetLink(
-            redis.url,
-            version=version,
-            keep=1_000,
-            kept_s=3_600.0,
-            key_s=3_600.0,
-            listener=self,
-        )
+        limits = Limits(log=1_000, room_s=3_600.0, resume_s=3_600.0)
+        self.link = FleetLink(redis.url, version, limits, self)
 
     def on_request(self, payload: bytes) -> None:
         self.requests.append(payload)
@@ -129,7 +124,7 @@ class Links:
         """End a gateway without a word to Redis, as a signal 9 does."""
         await peer.link._tasks.aclose()
         await peer.link._feeds.aclose()
-        await peer.link._connection.aclose()
+        await peer.link.connection.aclose()
         self._peers.remove(peer)
 
     async def aclose(self) -> None:

@@ -34,6 +34,19 @@ async def test_a_gateway_starts_while_redis_is_away(redis: RedisServer, links: L
     await peer.link.aclose()
 
 
+async def test_a_link_ends_at_whatever_step_of_its_connection_it_is_closed(
+    redis: RedisServer,
+) -> None:
+    for steps in range(100):
+        peer = Peer(redis)
+        starting = asyncio.create_task(peer.link.start())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait({starting})
+        await peer.link.aclose()
+
+
 async def test_the_reason_for_which_redis_is_away_is_logged(
     redis: RedisServer, links: Links, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -77,7 +90,7 @@ async def test_events_wait_while_redis_restarts_and_none_is_lost(
     await until(lambda: here.numbers == there.numbers == [1, 2, 3, 4, 5])
     assert there.gaps, "drafts may have been lost"
     assert there.volatile == []
-    assert owner.link.dropped == 1
+    assert owner.link.writer.dropped == 1
     assert not owner.lost
 
 
@@ -358,7 +371,7 @@ async def test_a_signing_key_is_there_again_after_redis_has_lost_it(
     await until(lambda: one.keys == [b"2" * 32])
     assert one.link.key == b"2" * 32
     redis.cli("SET", lua_scripts.SIGNING_KEY, "")
-    await until(lambda: one.link.malformed > 0)
+    await until(lambda: one.link.connection.skipping.count > 0)
     assert (one.link.key, one.link.connected) == (b"2" * 32, True)
 
 
@@ -371,7 +384,9 @@ async def test_a_value_that_is_no_text_does_not_keep_the_gateways_away(
     redis.cli("RPUSH", key, "1")
     await until(lambda: redis.cli("TYPE", key) == "string")
     assert await links.join(redis, key=b"2" * 32)
-    assert (one.connections, one.link.compatible, one.link.key) == ([True], True, b"1" * 32)
+    # On a busy machine Redis may be away for a moment.
+    await until(lambda: one.link.connected)
+    assert (one.link.compatible, one.link.key) == (True, b"1" * 32)
 
 
 @pytest.mark.parametrize("command", [("SET", "no number"), ("RPUSH", "1")])
@@ -393,11 +408,11 @@ async def test_every_key_has_an_end_at_all_times(redis: RedisServer, links: Link
     await other.follow()
     assert await owner.link.acquire(ROOM)
     await owner.link._tasks.aclose()  # nothing is renewed any more
-    writer = asyncio.create_task(owner.link._writer.run())
+    writer = asyncio.create_task(owner.link.writer.run())
     owner.write(1, 2)
     other.link.send(owner.link.id, b"a request")
     other.link.send("a gateway that is gone", b"a request")
-    await until(lambda: owner.link.unwritten(ROOM) == 0 and not other.link.queued)
+    await until(lambda: owner.link.unwritten(ROOM) == 0 and not len(other.link.writer))
     keys = redis.cli("KEYS", "*").split("\n")
     inboxes = {lua_scripts.inbox(one) for one in (owner.link.id, "a gateway that is gone")}
     assert {lua_scripts.log(ROOM), lua_scripts.SIGNING_KEY, lua_scripts.VERSION} <= set(keys)

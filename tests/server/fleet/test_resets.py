@@ -74,9 +74,9 @@ WRONG: list[object] = [
 
 async def send(redis: RedisServer, *command: str | bytes | int) -> None:
     """Write something into Redis that no gateway would write."""
-    connection = Peer(redis).link._connection
+    connection = Peer(redis).link.connection
     try:
-        await connection.run(lambda client: client.execute_command(*command))  # type: ignore[no-untyped-call]
+        await connection.execute(*command)
     finally:
         await connection.aclose()
 
@@ -102,7 +102,7 @@ async def test_messages_of_a_feed_that_nobody_can_read_are_counted_and_skipped(
     await until(lambda: here.numbers == there.numbers == [1, 2])
     assert owner.connections == reader.connections == [True]
     if room:
-        assert owner.link.malformed >= len(GARBAGE + WRONG)
+        assert owner.link.connection.skipping.count >= len(GARBAGE + WRONG)
     assert "from nobody" not in caplog.text
 
 
@@ -120,7 +120,7 @@ async def test_requests_that_nobody_can_read_are_counted_and_skipped(
         await send(redis, "XADD", inbox, "*", *fields)
     other.link.send(owner.link.id, b"a request")
     await until(lambda: owner.requests == [b"a request"])
-    assert owner.link.malformed == 4
+    assert owner.link.connection.skipping.count == 4
     redis.cli("DEL", inbox)
     redis.cli("SET", inbox, "of another type")
     await until(lambda: redis.cli("TYPE", inbox) != "string")

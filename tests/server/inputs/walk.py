@@ -51,7 +51,7 @@ async def application(*, keys: bool = False) -> AsyncIterator[GatewayApp]:
     limits = Limits(address_failures=10**9)
     authenticator = Authenticator(
         limits,
-        keyring=Keyring.read(FILE) if keys else None,
+        keyring=Keyring(FILE) if keys else None,
         issuer=JwtIssuer(secret=SECRET) if keys else None,
         hosts=AllowedHosts(["x"]),
     )

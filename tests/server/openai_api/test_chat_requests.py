@@ -41,12 +41,12 @@ def test_the_model_or_else_the_fields_name_the_languages(
 
 
 def test_the_model_wins_over_the_fields() -> None:
-    assert chat("translate-ja", HELLO, target_lang="fr").wanted().target == "ja"
+    assert chat("translate-ja", HELLO, target_lang="fr").wanted()[2] == "ja"
 
 
 def test_only_the_last_message_of_the_user_is_translated() -> None:
     talk = chat("translate-de", HELLO, ("assistant", "hallo"), ("user", "bye"), ("assistant", None))
-    assert talk.wanted().text == "bye"
+    assert talk.wanted()[0] == "bye"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_language_named_in_a_message_alone_is_refused_with_the_form(
 
 def test_the_text_parts_of_a_message_are_translated_together() -> None:
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
-    assert chat("translate-de", ("user", parts)).wanted().text == "one\ntwo"
+    assert chat("translate-de", ("user", parts)).wanted()[0] == "one\ntwo"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_cannot_be_a_translation_is_refused_with_a_hint(
 
 def test_harmless_fields_of_openai_are_accepted() -> None:
     fields = {"n": 1, "tools": [], "response_format": {"type": "text"}, "temperature": 0.2}
-    assert chat("translate-de", HELLO, **fields).wanted().target == "de"
+    assert chat("translate-de", HELLO, **fields).wanted()[2] == "de"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.outputs import sender as sender_module
 from gateway.server.runtime import drain as drain_module
-from gateway.server.runtime.phase import HubPhase
+from gateway.server.runtime.hub import HubPhase
 from gateway.settings.catalogue import OutputTable
 from tests.support.live import Live, running, until
 from tests.support.receiver import Received, Receiver
@@ -177,6 +177,7 @@ async def test_a_slow_receiver_of_many_rooms_does_not_hold_up_another_one() -> N
         await slow.take(100)
         open_and_say(live, "quick")
         await quick.take(1)
+        assert metric(live, "gateway_output_behind") >= 100, "of both, which have one name"
         # The library's own 5 s would end an attempt before `ATTEMPT_S`.
         assert live.state.outputs._client.timeout == httpx.Timeout(None)
         slow.hold.set()

@@ -114,7 +114,7 @@ def test_a_gateway_with_the_setting_writes_json_to_standard_error() -> None:
 def test_a_gateway_that_logs_json_writes_nothing_else_to_standard_error() -> None:
     with gateway(*SCRIPTED, "--log-format", "json") as process:
         process.popen.terminate()
-        assert process.popen.wait(15) == 0
+        assert process.popen.wait() == 0
         lines = [json.loads(line) for line in process.text.splitlines()]
     messages = [line["message"] for line in lines]
     assert any("scripted is ready.\n  Open   http://127.0.0.1:" in text for text in messages)

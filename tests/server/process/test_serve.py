@@ -36,7 +36,7 @@ def test_a_ready_gateway_prints_its_address_and_a_wscat_command() -> None:
     with gateway(*SCRIPTED) as process:
         assert f"http://127.0.0.1:{process.port}/" in process.text
         assert f"wscat -c 'ws://127.0.0.1:{process.port}/v1/ws?from=en&to=" in process.text
-        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/readyz", timeout=5) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/readyz") as page:
             assert page.status == 200
 
 
@@ -52,7 +52,7 @@ async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0
             os.killpg(process.popen.pid, sign)  # Ctrl-C reaches the whole group
             assert (await client.until("final"))[-1]["text"].endswith("six")
             assert (await client.closed())[0] == CloseCode.GOAWAY
-        assert process.popen.wait(10) == 0
+        assert process.popen.wait() == 0
     assert "Traceback" not in process.text
 
 
@@ -62,9 +62,9 @@ def test_a_request_whose_body_never_comes_leaves_no_traceback_at_the_end() -> No
         client.request(
             "POST", "/v1/translate", headers={"host": "127.0.0.1", "content-length": "9"}
         )
-        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/healthz", timeout=5):
+        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/healthz"):
             process.popen.terminate()
-        assert process.popen.wait(10) == 0
+        assert process.popen.wait() == 0
         client.hang_up()
     assert "Traceback" not in process.text
 
@@ -75,12 +75,10 @@ def test_a_gateway_that_a_script_started_in_the_background_ignores_ctrl_c() -> N
         with gateway(*SCRIPTED) as process:
             os.kill(process.popen.pid, signal.SIGINT)
             os.kill(process.popen.pid, signal.SIGINT)
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{process.port}/readyz", timeout=5
-            ) as page:
+            with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/readyz") as page:
                 assert page.status == 200
             os.kill(process.popen.pid, signal.SIGTERM)
-            assert process.popen.wait(10) == 0
+            assert process.popen.wait() == 0
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -119,7 +117,7 @@ async def test_a_second_signal_cancels_captions_and_ends_the_process_at_once() -
             process.popen.send_signal(signal.SIGTERM)
             assert (await client.until("cancelled"))[-1]["was"] == "running"
             assert (await client.closed())[0] == CloseCode.GOAWAY
-        assert process.popen.wait(10) == 0
+        assert process.popen.wait() == 0
     assert "Traceback" not in process.text
 
 
@@ -189,7 +187,7 @@ async def test_a_fault_of_the_engine_after_the_server_ended_is_logged(
 
 def test_a_port_in_use_is_explained_and_ends_with_status_1() -> None:
     with gateway(*SCRIPTED) as first, gateway(*SCRIPTED[:-1], str(first.port)) as second:
-        assert second.popen.wait(10) == 1
+        assert second.popen.wait() == 1
         assert f"127.0.0.1:{first.port}" in second.text and "--port" in second.text
         assert "Traceback" not in second.text
 
@@ -225,13 +223,20 @@ def test_an_unknown_host_is_reported_without_advice_about_the_port() -> None:
 
 def test_another_address_than_loopback_is_refused_without_insecure() -> None:
     with gateway(*SCRIPTED, "--host", "0.0.0.0") as process:
-        assert process.popen.wait(10) != 0
+        assert process.popen.wait() != 0
         assert "--insecure" in process.text and "Traceback" not in process.text
+
+
+def test_a_gateway_on_all_interfaces_prints_an_address_that_a_browser_can_open() -> None:
+    with gateway(*SCRIPTED, "--host", "0.0.0.0", "--insecure") as process:
+        assert f"Open   http://localhost:{process.port}/" in process.text
+        with urllib.request.urlopen(f"http://localhost:{process.port}/") as answer:
+            assert answer.status == 200
 
 
 def test_a_missing_model_is_explained_and_ends_with_status_1() -> None:
     with gateway("--port", "FREE", "--model", "/nowhere/model") as process:
-        assert process.popen.wait(10) == 1
+        assert process.popen.wait() == 1
         assert "/nowhere/model" in process.text and "Traceback" not in process.text
 
 
@@ -249,6 +254,6 @@ async def test_no_log_line_carries_what_was_said() -> None:
             await client.send('{"xyzzy')
             await client.until("error")
         process.popen.terminate()
-        process.popen.wait(10)
+        process.popen.wait()
     assert "xyzzy" not in process.text
     assert "closed after" in process.text  # there is a log

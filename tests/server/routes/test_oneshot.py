@@ -9,8 +9,10 @@ from itertools import groupby
 import pytest
 
 from gateway.core.session.session import Session
+from gateway.engines.base.engine import Sink
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode
+from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.protocol.fields import EventStruct
 from gateway.protocol.messages import ClientMessage, Delta, Final, Timing
@@ -152,3 +154,17 @@ async def test_a_text_that_only_fills_a_pause_has_an_empty_translation() -> None
         assert (answer.status_code, answer.json()["translation"]) == (200, "[de] hello")
         answer = await client.post("/v1/translate", json=body | {"text": "um"})
         assert (answer.status_code, answer.json()["translation"]) == (200, "")
+
+
+async def test_the_answer_is_right_with_the_product_of_the_probabilities_of_its_sentences() -> None:
+    class Doubtful(ScriptedEngine):
+        def submit(self, job: Job, sink: Sink) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(sink.chunk, Chunk(f"[{job.target}] {job.text}", p=0.5))
+            loop.call_soon(sink.end, None)
+
+    ask = {"text": TEXT, "source_lang": "en", "target_lang": "de"}
+    async with browse(Doubtful()) as (client, _):
+        assert (await client.post("/v1/translate", json=ask)).json()["p"] == 0.12
+    async with browse() as (client, _):
+        assert "p" not in (await client.post("/v1/translate", json=ask)).json()

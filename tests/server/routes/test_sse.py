@@ -52,7 +52,7 @@ class Stream:
 @contextlib.asynccontextmanager
 async def reader(live: Live, query: str = "to=de", **headers: str) -> AsyncIterator[Stream]:
     async with (
-        httpx.AsyncClient(base_url=live.http, timeout=20) as http,
+        httpx.AsyncClient(base_url=live.http) as http,
         http.stream("GET", f"/v1/rooms/demo/events?{query}", headers=headers) as answer,
     ):
         assert answer.status_code == 200

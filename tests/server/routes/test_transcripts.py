@@ -34,7 +34,7 @@ async def meeting(
         session = live.hub.open(ConnectRequest(room="demo"))
         session.room.log = history.log
         base = live.http + "/v1/rooms/"
-        async with httpx.AsyncClient(base_url=base, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=base) as client:
             yield client, live
         live.hub.close(session)
 
@@ -44,7 +44,7 @@ async def test_json_says_when_the_room_began_in_seconds_of_the_unix_clock() -> N
         live.hub.wall = lambda: live.hub.now() + 1_800_000_000.0
         session = live.hub.open(ConnectRequest(room="demo"))
         began = session.room.log.began
-        async with httpx.AsyncClient(base_url=live.http, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=live.http) as client:
             body = (await client.get("/v1/rooms/demo/transcript.json")).json()
         assert abs(body["began"] - (1_800_000_000 + began)) <= 1
         live.hub.close(session)
@@ -147,7 +147,7 @@ async def test_the_private_room_of_a_socket_cannot_be_read() -> None:
 async def test_a_transcript_can_be_read_while_the_meeting_runs_and_after() -> None:
     async with (
         running() as live,
-        httpx.AsyncClient(base_url=live.http + "/v1/rooms/", timeout=10) as client,
+        httpx.AsyncClient(base_url=live.http + "/v1/rooms/") as client,
     ):
         async with talk(live, "?room=standup&from=en&to=de&speaker=Ann") as ann:
             await ann.send({"type": "say", "text": "good morning"})
@@ -172,7 +172,7 @@ class Work:
 
     def __call__(self) -> bytes:
         self.begun += 1
-        self._go.wait(10)
+        self._go.wait()
         return b"%d" % self.begun
 
     def release(self) -> None:

@@ -18,13 +18,13 @@ from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.protocol import frames
 from gateway.protocol.notices import Error, Tick
 from gateway.server.process import server
 from gateway.server.routes import websocket
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_host import RoomHost
 from gateway.server.uvicorn.websocket import WRITER
+from tests.support.frames import frame as as_frame
 from tests.support.live import Live, running, until
 from tests.support.talk import DEADLINE_S, Talk, talk
 
@@ -85,7 +85,7 @@ async def test_a_frame_of_any_length_arrives_complete_as_text_and_as_binary(size
                 await until(lambda: outbox.post is not None)  # the socket has room
                 post = outbox.post
                 assert post is not None
-                post(frames.frame(sent))
+                post(as_frame(sent))
                 assert await asyncio.wait_for(client.ws.recv(), DEADLINE_S) == sent
 
 

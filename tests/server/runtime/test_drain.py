@@ -16,9 +16,8 @@ from gateway.core.session.state import SessionState
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.server.runtime.fleet import FleetOfOne
-from gateway.server.runtime.hub import Hub
-from gateway.server.runtime.phase import HubPhase
+from gateway.server.runtime.fleet import Fleet
+from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.sqlite.store import SqliteStore
 from tests.server.wire import dial
@@ -139,9 +138,7 @@ async def test_a_room_that_loads_after_the_drain_is_released_to_the_next_process
     for store in stores:
         await store.open()
     hosts = [RoomHost(ScriptedEngine(), Limits()) for _ in stores]
-    old, new = (
-        Hub(host, FleetOfOne(host, store)) for host, store in zip(hosts, stores, strict=True)
-    )
+    old, new = (Hub(host, Fleet(host, store)) for host, store in zip(hosts, stores, strict=True))
     await old.fetch("r")
     fetching = asyncio.create_task(new.fetch("r"))
     await until(lambda: "r" in stores[1]._claims)

@@ -181,7 +181,8 @@ async def test_a_client_that_leaves_stops_its_job_and_frees_its_place() -> None:
             await socket.close()
         await until(lambda: not runner.streams and not runner.running)
         assert runner.queued == 0
-        assert runner.jobs["cancelled"] == len(recogniser.cancelled) > 0
+        # A job that is replaced in the turn in which it was given out never reaches the recogniser.
+        assert runner.jobs["cancelled"] >= len(recogniser.cancelled) > 0
 
 
 @pytest.mark.parametrize("fault", [JobFault("no"), EngineFault("dead"), ValueError("a bug")])
@@ -251,7 +252,7 @@ async def test_a_fault_of_the_gateways_own_code_ends_only_the_stream(
         socket = await client(live)
         await begin(socket)
         (worker,) = runner.streams.values()
-        monkeypatch.setattr(worker._audio, "_voice", None)
+        monkeypatch.setattr(worker, "_voice", None)
         await socket.send(tone(0.1))
         assert (await wait_for(socket, "error"))["code"] == "internal"
         await socket.send(tone(0.1))

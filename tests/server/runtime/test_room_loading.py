@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.runtime.room_loading import RoomLocks
+from gateway.server.runtime.fleet import RoomLocks
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ async def test_a_fault_after_the_end_began_is_logged(
         await go_on.wait()
         raise fault
 
-    caplog.set_level("DEBUG", "gateway.door")
+    caplog.set_level("DEBUG", "gateway.hub")
     locks = RoomLocks()
     waiting = asyncio.create_task(locks.wait(load()))
     await asyncio.sleep(0)
@@ -46,7 +46,7 @@ async def test_a_fault_before_the_end_is_raised_and_not_logged(
     async def load() -> None:
         raise ValueError("a bug")
 
-    caplog.set_level("DEBUG", "gateway.door")
+    caplog.set_level("DEBUG", "gateway.hub")
     with pytest.raises(ValueError, match="a bug"):
         await RoomLocks().wait(load())
     await asyncio.sleep(0)

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.storage.sqlite.process_lock import FileLock, ProcessLock, held
+from gateway.storage.sqlite.process_lock import ProcessLock
 from tests.support.disk import Disk, crash
 
 HOLD = """
 import sys
 from pathlib import Path
-from gateway.storage.sqlite.process_lock import FileLock as Lock
-lock = Lock(Path(sys.argv[1]))
-print("held", flush=True)
+from gateway.storage.sqlite.process_lock import ProcessLock
+lock = ProcessLock(Path(sys.argv[1]))
+lock.register()
+print(lock.name, flush=True)
 sys.stdin.read()
 """
 
@@ -53,34 +54,41 @@ async def test_lock_files_of_dead_processes_are_removed(disk: Disk) -> None:
     assert os.listdir(disk.path.parent) == ["rooms.db"]
 
 
-def test_a_lock_is_held_until_it_is_released_and_leaves_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "with #? and a space"
-    assert not held(path)
-    lock = FileLock(path)
-    assert held(path)
-    lock.release()
-    assert not held(path)
-    lock.release()
+def test_a_lock_is_released_once_and_leaves_no_file(tmp_path: Path) -> None:
+    lock = ProcessLock(tmp_path / "with #? and a space")
+    assert not lock.lives(lock.name)
+    lock.register()
+    assert lock.lives(lock.name)
+    for _ in range(2):
+        lock.release()
+        assert not lock.lives(lock.name)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_lock_has_only_one_holder(tmp_path: Path) -> None:
-    lock = FileLock(tmp_path / "lock")
+    one, two = ProcessLock(tmp_path / "rooms.db"), ProcessLock(tmp_path / "rooms.db")
+    two.name = one.name
+    one.register()
     with pytest.raises(sqlite3.OperationalError):
-        FileLock(tmp_path / "lock")
-    lock.release()
+        two.register()
+    two.release()
+    one.release()
 
 
 def test_a_lock_ends_with_its_process_and_the_file_left_behind_blocks_nobody(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "lock"
+    path = tmp_path / "rooms.db"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"held\n"
-        assert held(path)
+        assert process.stdout is not None
+        name = process.stdout.readline().decode().strip()
+        other = ProcessLock(path)
+        assert other.lives(name)
         process.kill()
-    assert path.exists()
-    assert not held(path)
-    FileLock(path).release()
+    assert os.listdir(tmp_path) == [f"rooms.db-owner-{name}"]
+    assert not other.lives(name)
+    other.register()
+    assert os.listdir(tmp_path) == [f"rooms.db-owner-{other.name}"]
+    other.release()

@@ -12,16 +12,17 @@ from collections import Counter
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
+from gateway.io import tasks
 from gateway.limits import Limits
 from gateway.server.metrics import Metrics
-from gateway.server.runtime.fleet import FleetOfOne
+from gateway.server.runtime.fleet import Fleet
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.room_host import RoomHost
 from gateway.storage.base import StoreFault
 from gateway.storage.sqlite import file
 from gateway.storage.sqlite import store as module
 from gateway.storage.sqlite.store import SqliteStore
-from tests.support.disk import SECRET, Disk
+from tests.support.disk import SECRET, Disk, names, texts
 from tests.support.live import until
 
 
@@ -47,7 +48,7 @@ async def test_while_the_file_is_locked_rooms_continue_and_the_log_gives_advice_
                 await asyncio.wait({claim}, timeout=0.01)
             disk.say(claim.result().log)
             assert store.behind == 4
-            assert (await store.names()) == ["meeting", "new"]
+            assert (await names(store)) == ["meeting", "new"]
             with pytest.raises(StoreFault, match="locked"):
                 await store.forget("new")
         await until(lambda: "written again" in caplog.text)
@@ -56,6 +57,52 @@ async def test_while_the_file_is_locked_rooms_continue_and_the_log_gives_advice_
     assert "Another program has locked the file: end it." in caplog.text
     assert SECRET not in caplog.text
     assert disk.sql("SELECT name FROM rooms") == [("meeting",)]
+
+
+async def test_a_lock_before_the_file_could_be_read_does_not_shorten_the_next_wait(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0)
+    lock = sqlite3.OperationalError("database is locked")
+    lock.sqlite_errorname = "SQLITE_BUSY"
+    answers: list[sqlite3.Error | bool] = [lock, False, lock]
+
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log)
+    async with disk.open() as store:
+        take = store._take
+
+        async def taken(name: str) -> bool:
+            disk.time.wall += 0.6 * module.CLAIM_S
+            if not answers:
+                return await take(name)
+            answer = answers.pop(0)
+            if isinstance(answer, sqlite3.Error):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(store, "_take", taken)
+        assert texts((await store.claim("meeting")).log) == ["good morning"]
+
+
+async def test_a_room_waits_for_a_locked_disk_no_longer_than_its_bound(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0)
+    tries = 0
+
+    async def locked(name: str) -> bool:
+        nonlocal tries
+        tries += 1
+        disk.time.wall += file.BUSY_S
+        lock = sqlite3.OperationalError("database is locked")
+        lock.sqlite_errorname = "SQLITE_BUSY"
+        raise lock
+
+    async with disk.open() as store:
+        monkeypatch.setattr(store, "_take", locked)
+        await store.claim("meeting")
+    assert tries == 1
 
 
 async def test_events_dropped_before_they_are_written_are_counted_and_logged(
@@ -75,7 +122,7 @@ async def test_events_dropped_before_they_are_written_are_counted_and_logged(
         assert "6 events were not written" in caplog.text
         metrics = Metrics()
         host = RoomHost(ScriptedEngine(), Limits())
-        metrics.add_hub(Hub(host, FleetOfOne(host, store)), Counter())
+        metrics.add_hub(Hub(host, Fleet(host, store)), Counter())
         shown = metrics.expose().decode()
         assert "\ngateway_store_behind 0.0\n" in shown
         assert "\ngateway_store_lost_total 6.0\n" in shown
@@ -195,6 +242,8 @@ async def test_a_fault_of_the_gateway_is_logged_and_writing_goes_on(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "FLUSH_S", 0)
+    monkeypatch.setattr(tasks, "RESTART_S", 0)
+    before = tasks.failures["the writer of the store"]
 
     class Moody(SqliteStore):
         asked = 0
@@ -208,5 +257,6 @@ async def test_a_fault_of_the_gateway_is_logged_and_writing_goes_on(
     store = Moody(disk.path, Limits())
     await store.open()
     await until(lambda: store.asked >= 3)
-    assert "a bug" in caplog.text
+    assert "the writer of the store failed" in caplog.text and "ValueError" in caplog.text
+    assert tasks.failures["the writer of the store"] == before + 1
     await store.close()

@@ -15,7 +15,7 @@ from gateway.storage.base import StoreFault
 from gateway.storage.sqlite import file
 from gateway.storage.sqlite import store as module
 from gateway.storage.sqlite.store import SWEEP_S
-from tests.support.disk import SECRET, Disk, crash, texts
+from tests.support.disk import SECRET, Disk, crash, names, texts
 from tests.support.live import until
 
 
@@ -24,10 +24,10 @@ async def test_a_private_room_is_never_written(disk: Disk) -> None:
         log = (await store.claim("~1f2e3d")).log
         disk.say(log, SECRET)
         await store.flush()
-        assert (store.behind, await store.names()) == (0, [])
+        assert (store.behind, await names(store)) == (0, [])
         store.end("~1f2e3d")
         await store.flush()
-        assert (store.behind, await store.names()) == (0, [])
+        assert (store.behind, await names(store)) == (0, [])
     assert not disk.has(SECRET) and not disk.has("1f2e3d")
 
 
@@ -38,7 +38,7 @@ async def test_an_ended_room_is_deleted_down_to_its_bytes(disk: Disk) -> None:
         await store.flush()
         assert disk.has(SECRET)
         store.end("zork")
-        assert await store.names() == ["other"]
+        assert await names(store) == ["other"]
         assert await store.load("zork") is None
         await store.flush()
         assert not disk.has(SECRET) and not disk.has("zork")
@@ -89,7 +89,7 @@ async def test_forget_removes_all_histories_and_tells_whether_there_were_any(
         assert await store.forget("meeting")
         assert not await store.forget("meeting")
         assert not disk.has(SECRET)
-        assert await store.names() == []
+        assert await names(store) == []
     assert disk.sql("SELECT count(*) FROM rooms") == [(0,)]
 
 
@@ -140,7 +140,7 @@ async def test_an_ended_room_is_kept_for_reading_but_not_continued(
         new = await store.claim("meeting")
         assert new.log.epoch != old.log.epoch and len(new.log) == 0
         store.end("meeting")
-        assert await store.names() == ["meeting"]
+        assert await names(store) == ["meeting"]
         disk.time.wall += 3601
         assert await store.load("meeting") is not None  # not written yet, so not ended
         await store.flush()
@@ -162,16 +162,16 @@ async def test_after_a_restart_a_room_ends_a_fixed_time_after_it_was_last_seen(
         await (store.close() if clean else crash(store))
     disk.time.wall += disk.limits.room_s - 1
     async with disk.open() as store:
-        assert await store.names() == ["meeting"]
+        assert await names(store) == ["meeting"]
         disk.time.wall += 2
         assert len((await store.claim("meeting")).log) == 0
         await store.flush()
     async with disk.open() as store:
-        assert await store.names() == ["meeting"]  # the new one
+        assert await names(store) == ["meeting"]  # the new one
     assert not disk.has(SECRET)
     disk.time.wall += disk.limits.room_s + 1
     async with disk.open() as store:
-        assert await store.names() == []
+        assert await names(store) == []
 
 
 async def test_text_is_erased_later_if_another_program_reads_the_file(

@@ -17,7 +17,7 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Source
 from gateway.storage.sqlite import store as module
 from gateway.storage.sqlite.store import SqliteStore
-from tests.support.disk import SECRET, Disk, texts
+from tests.support.disk import SECRET, Disk, names, texts
 
 
 async def test_a_room_passes_from_one_process_to_the_next_with_all_events(
@@ -79,7 +79,7 @@ async def test_another_process_can_forget_a_room(
         disk.say(other)
         await one.flush()
         assert one.behind == 0
-        assert await two.names() == ["other"]
+        assert await names(two) == ["other"]
     assert "forgotten" in caplog.text
     assert not disk.has(SECRET)
     assert disk.sql("SELECT count(*) FROM events") == [(1,)]

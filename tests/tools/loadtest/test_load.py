@@ -87,7 +87,7 @@ def test_a_valid_key_is_accepted_and_another_is_refused_with_a_sentence(tmp_path
         text=True,
         check=True,
     )
-    authenticator = Authenticator(Limits(), keyring=Keyring.read(file.read_text()))
+    authenticator = Authenticator(Limits(), keyring=Keyring(file.read_text()))
 
     async def main() -> None:
         async with running(authenticator=authenticator) as live:
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
     assert "NOT WHOLE" in out
     written = json.loads((tmp_path / "a.json").read_bytes())
     assert written["counts"]["captions"] > 0 and not written["whole"]
-    assert written["rates"]["said"] > 15, "50 a second are due, and it had 60 seconds to do so"
+    assert written["rates"]["said"] > 5, "it would be 2 if the 60 seconds counted that it had"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from websockets.typing import Subprotocol
 
 from caption_tools.loadtest.socket import Socket, tls
 from tests.support.live import until
+from tests.support.stream_server import StreamServer
 from tests.support.typed import current
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -72,15 +73,11 @@ async def raw(handler: Raw) -> AsyncIterator[str]:
     """Run a server that writes any bytes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await reader.readuntil(b"\r\n\r\n")
-            await handler(reader, writer)
-        finally:
-            writer.close()
+        await reader.readuntil(b"\r\n\r\n")
+        await handler(reader, writer)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with StreamServer(serve) as server:
+        yield f"ws://{server.address}/"
 
 
 async def test_messages_go_both_ways_and_pings_are_answered() -> None:

@@ -24,6 +24,7 @@ from gateway.settings.catalogue import Settings
 from tests.server.access.credentials import FILE, MODERATOR, SPEAKER
 from tests.support.command import fails, run
 from tests.support.live import Live, in_thread, running
+from tests.support.stream_server import StreamServer
 from tests.support.talk import talk
 
 pytestmark = pytest.mark.usefixtures("bare")
@@ -120,11 +121,9 @@ async def serving(answer: bytes) -> AsyncIterator[str]:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
-        writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    async with server:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with StreamServer(handle) as server:
+        yield server.address
 
 
 @pytest.mark.parametrize(

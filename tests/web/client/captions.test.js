@@ -228,6 +228,14 @@ test("snapshots add a language that was chosen later", () => {
                     ["", "", "failed"]]);
 });
 
+test("a snapshot shows no half original of somebody else, which would stand still until its end", () => {
+  const shot = { type: "snapshot", id: "a", rev: 2, ord: 1, lang: "en", text: "hello eve", final: false, lines: [] };
+  assert.equal(only(after(shot)).text, "");
+  assert.equal(only(after(shot, source("a", 1, "hello everybody"))).text, "hello everybody");
+  const own = { type: "say", id: "a", lang: "en", text: "hello every" };
+  assert.equal(only(after(own, shot)).text, "hello every");
+});
+
 test("a correction replaces a caption, also if it had failed or was never received", () => {
   const edited = (fields) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, by: "human", ...fields });
   const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "fr", code: "timeout", retry: true };
@@ -271,6 +279,12 @@ test("a caption that the model was unsure of is marked", () => {
 test("a caption that was made in two steps names the language between them", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "pivot:en"] }))).captions.de.pivot, "en");
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.pivot, undefined);
+});
+
+test("a caption of another engine than that of the welcome names its engine", () => {
+  const flags = ["engine:ctranslate2:embedded", "pivot:en"];
+  assert.equal(only(after(source("a", 1), final({ flags }))).captions.de.engine, "ctranslate2:embedded");
+  assert.equal(only(after(source("a", 1), final({}))).captions.de.engine, undefined);
 });
 
 test("a refused utterance is removed, unless a segment of it was accepted", () => {
@@ -358,6 +372,19 @@ test("the speaker is known from the first delta on, and the source decides", () 
 const entry = (n, fields) => ({
   id: `u${n}`, ord: n, lang: "en", text: `line ${n}`, speaker: "Ann", at: 1000 * n,
   captions: { de: { state: "final", text: `Zeile ${n}`, by: "mt" } }, ...fields,
+});
+
+test("what a speaker states beside a text is kept, also if a newer gateway adds it", () => {
+  const stated = { speaker: "Ann", t0: 1.5, note: "from the floor" };
+  const line = { id: "a", ord: 1, lang: "en", text: "hello", at: 5, begin: 1, end: 2, ...stated, captions: {} };
+  for (const event of [
+    { ...source("a", 1), ...stated },
+    { type: "snapshot", id: "a", rev: 1, ord: 1, lang: "en", text: "hello", final: true, lines: [], ...stated },
+    { type: "earlier", utterances: [line] },
+  ]) {
+    const { key, epochIndex, at, retracted, interrupted, captions, ...shown } = only(after(event));
+    assert.deepEqual(shown, { id: "a", ord: 1, lang: "en", text: "hello", final: true, ...stated });
+  }
 });
 
 test("lines of the transcript come before those that are here, with their times and captions", () => {

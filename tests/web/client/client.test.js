@@ -77,6 +77,7 @@ test("a text that is said is shown at once, and sent again with the same id", as
   const [first] = client.utterances;
   assert.deepEqual([first.id, first.lang, first.text, first.speaker], [id, "en", "Good morning", "Ann"]);
   sockets[0].welcome();
+  sockets[0].receive({ type: "ack", id, rev: 2, ord: 1 });
   assert.deepEqual(sockets[0].sent.map(({ text, rev }) => [text, rev]), [["Good morning", 2], ["Next", 1]]);
 });
 

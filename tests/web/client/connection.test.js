@@ -39,6 +39,8 @@ const { WebSocketConnection } = await import("../../../clients/js/connection.js"
 const RESUMED = { resumed: { ok: true, replayed: 0 } };
 const say = (id, final = true) => ({ type: "say", id, text: id, final });
 const source = (seq, id) => ({ type: "source", seq, id, ord: seq });
+const ack = (id, ord, rev = 1) => ({ type: "ack", id, rev, ord });
+const BUSY = { type: "error", code: "busy", retry: true, retry_ms: 400 };
 
 let events, states, connection;
 beforeEach(() => {
@@ -90,14 +92,16 @@ test("messages that may be lost are sent again on the next socket", () => {
   sockets[0].welcome();
   connection.send(say("a"));
   connection.send(say("b", false));
-  sockets[0].receive({ type: "ack", id: "early", rev: 1, ord: 1 });
+  sockets[0].receive(ack("early", 1));
   sockets[0].receive(source(1, "early"));
+  sockets[0].receive(ack("a", 2));
   assert.deepEqual(sentBy(sockets[0]), [["early", 1], ["a", 1], ["b", 1]]);
   sockets[0].end(1006);
   connection.send(say("b"));
   assert.equal(connection.send({ type: "want", langs: [] }), false, "the next address contains it");
   mock.timers.tick(250);
   sockets[1].welcome(RESUMED);
+  sockets[1].receive(ack("a", 2));
   assert.deepEqual(sentBy(sockets[1]), [["a", 1], ["b", 2]]);
   connection.send({ type: "cancel", id: "b" });
   sockets[1].end(1006);
@@ -109,12 +113,58 @@ test("messages that may be lost are sent again on the next socket", () => {
 test("a message that a busy gateway refused is sent again, and the page receives no error", () => {
   sockets[0].welcome();
   connection.send(say("a"));
-  const busy = { type: "error", code: "busy", retry: true, retry_ms: 400 };
-  sockets[0].receive({ ...busy, id: "a" });
-  sockets[0].receive({ ...busy, id: "unknown" });
+  sockets[0].receive({ ...BUSY, id: "a" });
+  sockets[0].receive({ ...BUSY, id: "unknown" });
   mock.timers.tick(400);
   assert.deepEqual(sentBy(sockets[0]), [["a", 1], ["a", 1]]);
   assert.deepEqual(events.filter(({ type }) => type === "error").map(({ id }) => id), ["unknown"]);
+});
+
+test("utterances begin in their order, also when the first is refused for a while", () => {
+  sockets[0].welcome();
+  connection.send(say("a"));
+  connection.send(say("b", false));
+  sockets[0].receive({ ...BUSY, id: "a" });
+  connection.send(say("b"));
+  connection.send(say("c"));
+  mock.timers.tick(399);
+  assert.deepEqual(sentBy(sockets[0]), [["a", 1]]);
+  mock.timers.tick(1);
+  sockets[0].receive(ack("a", 1));
+  sockets[0].receive(ack("b", 2, 2));
+  assert.deepEqual(sentBy(sockets[0]), [["a", 1], ["a", 1], ["b", 2], ["c", 1]]);
+});
+
+test("an utterance that is refused for good or cancelled keeps no later one waiting", () => {
+  sockets[0].welcome();
+  for (const id of ["a", "b", "c", "d"]) connection.send(say(id, id !== "c"));
+  sockets[0].receive({ type: "error", code: "too_long", retry: false, id: "a" });
+  sockets[0].receive({ ...BUSY, id: "b" });
+  connection.send({ type: "cancel", id: "b" });
+  sockets[0].receive({ ...BUSY, id: "c" }); // the text is not finished: its next revision says all of it
+  assert.deepEqual(sockets[0].sent.map(({ type, id }) => `${type} ${id}`), ["say a", "say b", "cancel b", "say c", "say d"]);
+  mock.timers.tick(400);
+  assert.equal(sockets[0].sent.length, 5, "what was cancelled is not said again");
+});
+
+test("an utterance that is not answered is said again, since the gateway may not have read it", () => {
+  sockets[0].welcome();
+  connection.send(say("a", false));
+  connection.send(say("a"));
+  connection.send(say("b"));
+  sockets[0].receive({ type: "error", code: "rate", retry: true, retry_ms: 20 });
+  mock.timers.tick(5000);
+  assert.deepEqual(sentBy(sockets[0]), [["a", 1], ["a", 2], ["a", 2]]);
+  sockets[0].receive(ack("a", 1, 2));
+  mock.timers.tick(4999);
+  assert.deepEqual(sentBy(sockets[0]).slice(3), [["b", 1]]);
+});
+
+test("who leaves says first what still waits for its turn", () => {
+  sockets[0].welcome();
+  for (const id of ["a", "b", "c"]) connection.send(say(id));
+  connection.send({ type: "bye" });
+  assert.deepEqual(sockets[0].sent.map(({ type, id }) => id ?? type), ["a", "b", "c", "bye"]);
 });
 
 test("before a planned restart the next socket opens before the old one is left", () => {

@@ -30,7 +30,7 @@ from caption_tools.replay.meeting.script import RecogniserUpdate, ScriptUtteranc
 from gateway.cli.terminal import Screen, accepted, first_fault
 from gateway.client import Client, NotTranslated, Refused, connect
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
-from gateway.text import languages, units
+from gateway.text import languages, word_units
 
 PARTING_S = 120.0  # seconds to wait for an answer, and at the end for captions in flight
 PATIENCE_S = 10.0  # seconds to try to reach a gateway again after the connection broke
@@ -124,7 +124,7 @@ class Player:
         for id, said in self._said.items():
             parts = [watch.history(part, lang) for part in watch.parts(id) or (id,)]
             reading = ReaderRecord(
-                said=said, shown=joined(parts, spaced=units.spaced(lang)), parts=tuple(parts)
+                said=said, shown=joined(parts, spaced=word_units.spaced(lang)), parts=tuple(parts)
             )
             # After an early end a caption without an end was not lost, only not awaited.
             if self.whole or not reading.lost:

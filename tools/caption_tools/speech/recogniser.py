@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
-from gateway.text import units
+from gateway.text import word_units
 
 WORDS_A_MINUTE = 150.0  # pace of a calm speaker, for scripts without times
 CHARACTERS_A_SECOND = 5.0  # pace of a calm speaker in scripts without spaces
@@ -42,7 +42,7 @@ def words(text: str, *, spaced: bool) -> list[str]:
 
     A number or Latin word among such characters is one unit.
     """
-    return [word for unit in units.split(text, spaced) if (word := unit.strip())]
+    return [word for unit in word_units.split(text, spaced) if (word := unit.strip())]
 
 
 def heard(text: str) -> str:

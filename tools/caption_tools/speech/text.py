@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal, Protocol
 
-from gateway.text import units
+from gateway.text import word_units
 
 Arrivals = Literal["poisson", "fixed"]
 """``poisson``: independent callers, with their bunches and gaps; ``fixed``: equal steps."""
@@ -49,7 +49,7 @@ def lines(file: Path | None = None) -> list[str]:
 
 def size(text: str, lang: str) -> float:
     """Return the number of words of a text; in scripts without spaces, of comparable units."""
-    return len(units.split(text, units.spaced(lang))) / units.density(lang)
+    return len(word_units.split(text, word_units.spaced(lang))) / word_units.density(lang)
 
 
 def mixed(lines: Sequence[str], draw: ArrivalRandom, low: int, high: int, lang: str = "en") -> str:
@@ -62,7 +62,7 @@ def mixed(lines: Sequence[str], draw: ArrivalRandom, low: int, high: int, lang: 
     """
     wanted = low * (high / low) ** draw.random()
     place = math.floor(draw.random() * len(lines))
-    space = " " if units.spaced(lang) else ""
+    space = " " if word_units.spaced(lang) else ""
     text = lines[place]
     while size(text, lang) < wanted - 1:
         place += 1

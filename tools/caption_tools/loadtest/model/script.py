@@ -17,7 +17,7 @@ from caption_tools.loadtest.model.plan import Plan
 from caption_tools.speech import recogniser
 from caption_tools.speech.recogniser import RecogniserRandom
 from caption_tools.speech.text import arrivals
-from gateway.text import units
+from gateway.text import word_units
 
 CANCEL_S = 0.5
 """Seconds after the beginning of an utterance within which a cancel comes. If speaking it takes
@@ -87,8 +87,8 @@ def _utterance(
     plan: Plan, speaker: int, number: int, due: float, text: str, draw: RecogniserRandom
 ) -> list[Send]:
     grows, cancelled = draw.random() < plan.partials, draw.random() < plan.cancel
-    spaced = units.spaced(plan.source)
-    pace = plan.pace / 60 * (1 if spaced else units.density(plan.source))
+    spaced = word_units.spaced(plan.source)
+    pace = plan.pace / 60 * (1 if spaced else word_units.density(plan.source))
     length = len(recogniser.words(text, spaced=spaced)) / pace if grows else 0.0
     end = round(due + length, 6)
     id = label(speaker, number, due, end)

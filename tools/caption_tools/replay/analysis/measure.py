@@ -16,7 +16,7 @@ import msgspec
 
 from caption_tools.replay.meeting.script import ScriptUtterance, ShownCaption
 from caption_tools.report.stats import percentile
-from gateway.text import units
+from gateway.text import word_units
 
 AGREED = 2  # words of the source that two updates must agree on before a caption can be expected
 
@@ -72,7 +72,7 @@ class CaptionMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(readings: Sequence[ReaderRecord], lang: str) -> CaptionMetrics:
     """Return the figures of everything that one reader of ``lang`` saw."""
-    spaced = units.spaced(lang)
+    spaced = word_units.spaced(lang)
     good = [reading for reading in readings if reading.final is not None]
     lost = sum(reading.lost for reading in readings)
     starts = [(reading, visible(reading.shown)) for reading in good]
@@ -118,7 +118,7 @@ def erasure(histories: Iterable[Sequence[ShownCaption]], *, spaced: bool) -> flo
 
 def taken(old: Sequence[str], new: Sequence[str]) -> int:
     """Return how many units disappear when ``new`` replaces ``old``."""
-    same = units.common(old, new)
+    same = word_units.common(old, new)
     left = len(old) - same
     # A word that only grows at its end does not flicker.
     if left == 1 and same < len(new) and new[same].startswith(old[same]):
@@ -145,11 +145,11 @@ def agreed(said: ScriptUtterance) -> float:
     A word is confirmed if an update and the one before both have it. The final text confirms all
     words.
     """
-    spaced = units.spaced(said.lang)
-    least = AGREED * units.density(said.lang)
-    texts = [units.keyed(update.text, spaced)[0] for update in said.updates]
+    spaced = word_units.spaced(said.lang)
+    least = AGREED * word_units.density(said.lang)
+    texts = [word_units.keyed(update.text, spaced)[0] for update in said.updates]
     for update, (old, new) in zip(said.updates[1:], pairwise(texts), strict=True):
-        if units.common(old, new) >= least:
+        if word_units.common(old, new) >= least:
             return update.at
     return said.t1
 
@@ -166,7 +166,7 @@ def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
     kept = len(final)
     # Going back in time, a unit is settled as long as all texts agree up to it.
     for state in reversed(shown):
-        kept = min(kept, units.common(counted(state.text, spaced=spaced), final))
+        kept = min(kept, word_units.common(counted(state.text, spaced=spaced), final))
         times[:kept] = [state.at] * kept
     return times
 

@@ -35,7 +35,7 @@ from msgspec import field
 from caption_tools.speech import recogniser
 from caption_tools.speech.recogniser import RecogniserRandom
 from gateway.errors import ClientFault
-from gateway.text import languages, units
+from gateway.text import languages, word_units
 
 USUAL = ("en", "de", "fr", "es", "ja", "zh")
 """Languages of the columns of a file that has six and does not name them."""
@@ -207,13 +207,13 @@ def _filled(lines: Sequence[_ScriptLine], draw: RecogniserRandom) -> list[Script
 def _said(line: _ScriptLine) -> Iterable[str]:
     if line.words:
         return [word for word, _ in line.words]
-    return recogniser.words(line.text, spaced=units.spaced(line.lang))
+    return recogniser.words(line.text, spaced=word_units.spaced(line.lang))
 
 
 def _whole(
     line: _ScriptLine, id: str, free: float, draw: RecogniserRandom, vocabulary: Sequence[str]
 ) -> ScriptUtterance:
-    spaced = units.spaced(line.lang)
+    spaced = word_units.spaced(line.lang)
     text = line.text.strip() or (" " if spaced else "").join(_said(line))
     begin = line.t0
     if begin is None:
