@@ -170,6 +170,7 @@ class Writer:
                 self._under_way += batch
                 await connection.send(map(self._packed, batch))
             elif not len(self):
+                self._empty.set()  # the last commands may have been answered before a recovery
                 self.part.works()
 
     def _next(self) -> list[Command]:
