@@ -120,6 +120,7 @@ async def test_a_redis_that_does_not_answer_is_told_to_clients_and_proxies(
     ):
         await speaker.next()
         await reader.next()
+        await redis.use_real_limits(one.shared.link.id, two.shared.link.id)
         for wire in proxy.wires.values():
             wire.stall()
         proxy.refuse = True
@@ -146,6 +147,7 @@ async def test_an_owner_that_is_cut_off_from_redis_cannot_write_what_another_has
         await until(lambda: owns(one))
         async with talk(two, "?room=r&to=de") as speaker:
             await speaker.next()
+            await redis.use_real_limits(one.shared.link.id)
             for wire in proxy.wires.values():
                 wire.stall()
             proxy.refuse = True

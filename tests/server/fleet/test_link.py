@@ -75,6 +75,22 @@ async def test_a_room_that_is_given_back_can_be_taken_at_once(
     assert not first.lost
 
 
+async def test_a_lease_that_is_missed_while_its_room_is_given_back_leaves_nothing_to_write(
+    redis: RedisServer, links: Links
+) -> None:
+    owner = await links.join(redis)
+    await owner.follow()
+    assert await owner.link.acquire(ROOM)
+    await until(lambda: not len(owner.link.writer))
+    redis.freeze()
+    owner.link.release(ROOM)
+    await until(lambda: len(owner.link.writer._under_way) == 1)
+    owner.link.writer.recover()  # as when a renewal is answered first
+    redis.thaw()
+    await owner.link.writer.drained()
+    assert not owner.link.owns(ROOM)
+
+
 async def test_the_log_of_a_room_that_ends_is_deleted(redis: RedisServer, links: Links) -> None:
     peer = await links.join(redis)
     await peer.follow()
@@ -97,6 +113,7 @@ async def test_the_room_of_a_dead_gateway_can_be_taken_with_its_whole_log(
     assert await dying.link.acquire(ROOM)
     dying.write(1, 2)
     await until(lambda: dying.link.unwritten(ROOM) == 0)
+    await redis.use_real_limits(dying.link.id)
     await links.kill(dying)
     await until(lambda: follower.owners[-1] is None)
     assert await heir.link.acquire(ROOM)
@@ -158,6 +175,7 @@ async def test_a_gateway_that_sent_requests_and_died_is_reported(
     owner, dying = await links.join(redis), await links.join(redis)
     dying.link.send(owner.link.id, b"hello")
     await until(lambda: owner.requests == [b"hello"])
+    await redis.use_real_limits(dying.link.id)
     await links.kill(dying)
     await until(lambda: owner.lost_gateways == [dying.link.id])
 
