@@ -21,6 +21,7 @@ import uvloop
 from gateway.auth.api_keys import ApiKey, Keyring, create_key
 from gateway.auth.origin import AllowedHosts
 from gateway.auth.permissions import Role
+from gateway.engines.base.language_detection import Detector
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.server.access.authenticator import Authenticator
@@ -65,6 +66,8 @@ def gateway() -> Iterator[Gateway]:
 
 def left(gateway: Gateway, run: Run) -> Counter[str]:
     """Return the types of the objects that one connection leaves to the collector."""
+    # The gateway loads its detector in a thread, beside the first connections.
+    Detector(gateway.live.engine.profile.sources).load()
     gc.collect()
     gc.disable()
     try:
