@@ -73,6 +73,9 @@ class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
         del args["max_model_len"], args["extra"]
         return args | {
             "scheduling_policy": "priority",  # a final that has to wait overtakes partials
+            # The model in a process beside EngineCore, also on one GPU: a step's Python takes as
+            # long as its kernels, and so both go on at once (docs/figures/engines.md#on-a-gpu).
+            "distributed_executor_backend": "mp",
             "shutdown_timeout": DRAIN_S,
             "disable_log_stats": True,  # no lines in the log; the statistics are kept all the same
             **self.extra,
