@@ -12,6 +12,7 @@ from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, Phase, settings
 
 from gateway.client.state import backoff
+from gateway.engines.openai import server
 from tests.support.disk import Disk
 from tests.support.live import Live, in_thread
 
@@ -41,9 +42,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# httpx gives up after 5 seconds, and a busy machine may take longer. Each test has a limit anyway.
+# httpx gives up after 5 seconds, an engine cannot connect after 3, and machines of CI stop for
+# seconds. Each test has a limit anyway.
 for part in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, part, None)
+server.CONNECT_TIMEOUT = 30.0
 
 NEVER_SKIP = os.environ.get("GATEWAY_TESTS_SKIP") == "never"
 
