@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from benchmarks.ports import free_port
+from gateway.server.runtime import drain
 from gateway.server.runtime.hub import HubPhase
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live
@@ -138,7 +139,7 @@ async def test_a_gateway_that_drains_gets_no_new_rooms_and_the_others_keep_their
             await stack.enter_async_context(haproxy.connect(room))
         before = {room: haproxy.home(room) for room in rooms}
     draining = haproxy.gateways[1]
-    drain = asyncio.create_task(draining.hub.drain(5))
+    task = asyncio.create_task(draining.hub.drain(5))
     await haproxy.wait("gateways", two="DOWN")
     await haproxy.wait("rooms", two="DOWN")
     async with contextlib.AsyncExitStack() as stack:
@@ -152,7 +153,7 @@ async def test_a_gateway_that_drains_gets_no_new_rooms_and_the_others_keep_their
                 and any(s.room.name == room for s in one.hub.sessions.values())
             )
             assert before[room] in (home, draining), "only its rooms have moved"
-    await drain
+    await task
 
 
 EN_JA = {"source_lang": "en", "target_lang": "ja"}
@@ -238,32 +239,34 @@ async def test_a_text_whose_pair_has_no_pool_or_cannot_be_read_goes_to_any_gatew
 
 
 async def test_a_pool_that_is_down_is_replaced_by_the_other_gateways(haproxy: HAProxy) -> None:
-    drain = asyncio.create_task(haproxy.east.hub.drain(1))
+    task = asyncio.create_task(haproxy.east.hub.drain(1))
     await haproxy.wait("east", one="DOWN")
     text = "good morning, what fine weather 良い天気"
     assert await haproxy.translate(json={"text": text, **EN_JA}) in haproxy.gateways
-    await drain
+    await task
 
 
 async def test_no_request_is_lost_when_the_only_gateway_of_a_pool_is_stopped(
-    haproxy: HAProxy,
+    haproxy: HAProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # HAProxy has to see the end of the gateway in time, also if the machine stops for seconds.
+    monkeypatch.setattr(drain, "OVERLAP_S", 5.0)
     statuses: Counter[int] = Counter()
     jobs_before = haproxy.east.hub.jobs.chunks
-    stopped = asyncio.Event()
 
     async def client() -> None:
         async with haproxy.http() as http:
-            for n in range(100):
+            sent, after = 0, 0
+            while after < 25:
                 answer = await http.post("/v1/translate", json={"text": "good morning", **EN_JA})
                 statuses[answer.status_code] += 1
-                if n == 10:
+                sent += 1
+                if sent == 10:
                     haproxy.east.server.should_exit = True  # as SIGTERM does
-                if haproxy.east.hub.phase is HubPhase.CLOSED:
-                    stopped.set()
+                after += haproxy.east.hub.phase is HubPhase.CLOSED
 
-    await asyncio.gather(*(client() for _ in range(4)))
-    assert statuses == {200: 400}
+    await asyncio.gather(client(), client())
+    assert statuses.keys() == {200}
     assert haproxy.east.hub.jobs.chunks > jobs_before, "the pool had the first ones"
 
 
