@@ -7,7 +7,7 @@ from typing import Self
 import pytest
 
 from benchmarks import redis_server
-from gateway.server.fleet import connection, feeds, inbox, leases, link, pipelined_connection
+from gateway.server.fleet import connection, feeds, inbox, leases, link, pipelined_connection, rooms
 from gateway.server.fleet.lua_scripts import SINCE, alive
 from tests.support.live import until
 
@@ -27,6 +27,7 @@ class RedisServer(redis_server.RedisServer):
             self._patience.setattr(module, "TIMEOUT_S", PATIENCE_S)
         for module in (leases, link):
             self._patience.setattr(module, "LEASE_MS", 1000 * PATIENCE_S)
+        self._patience.setattr(rooms, "WAIT_S", 2 * PATIENCE_S)
         return self
 
     def __exit__(self, *exc: object) -> None:
