@@ -16,6 +16,7 @@ import pytest
 
 from gateway.engines.base.engine import Aborted
 from gateway.engines.base.service import Health
+from gateway.engines.openai import server as model_server
 from gateway.engines.openai.completions import EVENT_LIMIT
 from gateway.engines.openai.engine import OUTPUT_LIMIT, BrokenResponse, OpenAIEngine
 from gateway.engines.profiles import load
@@ -110,7 +111,8 @@ async def test_a_connection_lost_after_the_end_of_the_text_does_no_harm() -> Non
         assert await read(engine, job()) == "Hallo"
 
 
-async def test_jobs_one_after_another_use_one_connection() -> None:
+async def test_jobs_one_after_another_use_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_server, "KEEPALIVE_TIMEOUT", 30.0)  # machines of CI stop for seconds
     async with serving() as (server, engine):
         for n in range(3):
             await read(engine, job(f"j{n}"))
