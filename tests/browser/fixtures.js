@@ -14,7 +14,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 export const PICTURES = process.env.PICTURES ?? "build/browser";
 export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const STARTING_MS = 20_000;
+const STARTING_MS = 60_000;
 const TELEPHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 const DESK = { viewport: { width: 1440, height: 900 } };
 
@@ -40,7 +40,10 @@ export async function startGateway({ port, options = [], module = SERVE, path = 
   const ended = new Promise((resolve) => running.once("exit", resolve));
   const deadline = Date.now() + STARTING_MS;
   while (!(await fetch(`${address}/readyz`).catch(() => null))?.ok) {
-    if (Date.now() > deadline || running.exitCode !== null) throw new Error(`The gateway did not start: ${output}`);
+    if (Date.now() > deadline || running.exitCode !== null) {
+      running.kill("SIGKILL"); // while it runs, the file of tests does not end
+      throw new Error(`The gateway did not start: ${output}`);
+    }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   const end = (signal) => {
