@@ -21,30 +21,30 @@ from gateway.settings.catalogue import Settings
 from tests.quality import DIRECTIONS, SETS, captions, lines
 from training import metrics, noise
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)  # 4,600 captions are made first, beside other tests
 
 FLOORS = {
     #        meeting100  own
-    "en-de": (73.2, 66.8),
-    "de-en": (69.4, 68.0),
-    "en-fr": (74.9, 68.7),
-    "fr-en": (71.1, 67.9),
-    "en-es": (76.1, 71.6),
-    "es-en": (70.7, 71.1),
-    "en-ja": (43.1, 44.6),
-    "ja-en": (54.8, 53.3),
-    "en-zh": (38.1, 38.1),
-    "zh-en": (53.9, 56.1),
+    "en-de": (73.9, 70.1),
+    "de-en": (69.4, 71.4),
+    "en-fr": (74.9, 69.5),
+    "fr-en": (72.6, 68.6),
+    "en-es": (76.4, 72.2),
+    "es-en": (70.8, 74.1),
+    "en-ja": (44.4, 44.6),
+    "ja-en": (55.2, 59.7),
+    "en-zh": (38.1, 40.7),
+    "zh-en": (54.9, 61.4),
 }
 """The least chrF: 3 under that of the model that ships, or of an earlier one that had more.
 
-But for meeting100 from English into Japanese: the references are polite throughout, and the third
-edition, which has learnt more kinds of talk, is not.
+But for meeting100 into Japanese: the references are polite throughout, and the model, which has
+learnt more kinds of talk since its third edition, is not.
 
 ``python -m training.evaluate gateway/model tests/quality/own.tsv --quick`` prints it anew.
 """
 
-PIVOTED = {"de-fr": 62.2, "es-de": 64.7, "fr-ja": 43.1, "ja-zh": 24.9}
+PIVOTED = {"de-fr": 63.1, "es-de": 64.9, "fr-ja": 39.5, "ja-zh": 28.5}
 """The least chrF on `SPEECH` of some directions in two steps: 3 under that of the model that ships.
 ``docs/design/pairs.md`` has more of them."""
 
