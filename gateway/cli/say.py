@@ -21,6 +21,7 @@ from gateway.core.base.validation import AUTO, clean
 from gateway.engines import registry
 from gateway.engines.base.engine import Engine
 from gateway.engines.base.language_detection import Detector
+from gateway.engines.base.service import Health
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.io.tasks import running
 from gateway.job import Job
@@ -32,6 +33,7 @@ from gateway.settings.catalogue import Settings
 from gateway.text import languages
 
 PATIENT_S = 1.0  # seconds of silence before the user is told that a model is being loaded
+POLL_S = 0.02  # seconds between two looks at a model that is being loaded
 PATIENCE_S = 30.0  # seconds to try to reach a gateway again after the connection broke
 
 
@@ -124,12 +126,20 @@ async def translate(text: str, settings: Settings, source: str | None, out: Capt
             await _fetch_models(settings, engine.profile, [*pairs])
         async with running(_show_loading(engine)):  # its end clears its line
             await engine.start()
+            # A substitute may be ready while the named model is still loading.
+            while engine.substitute and _loads(engine):  # noqa: ASYNC110 - engines have no event
+                await asyncio.sleep(POLL_S)
         async with asyncio.TaskGroup() as tasks:
             for target, (spoken, made) in zip(out.targets, pairs, strict=True):
                 job = Job(id=target, text=text, source=spoken, target=made)
                 tasks.create_task(_stream(engine, job, out))
     finally:
         await engine.aclose()
+
+
+def _loads(engine: Engine) -> bool:
+    """Tell whether an engine inside is still being loaded."""
+    return any(part.health is Health.STARTING for part in engine.parts.values())
 
 
 async def _fetch_models(settings: Settings, profile: Model, pairs: list[tuple[str, str]]) -> None:

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 from caption_gateway.testing.subject import LONG, TEXT, chunks, job, texts
 from gateway.engines.base.engine import Engine
+from gateway.engines.base.service import Health
 from gateway.job import Job
 from tests.support.live import until
 
-__all__ = ["LONG", "TEXT", "chunks", "idle", "job", "read", "started", "texts"]
+__all__ = ["LONG", "TEXT", "chunks", "idle", "job", "read", "started", "texts", "tried"]
 
 
 async def read(engine: Engine, job: Job) -> str:
@@ -23,11 +24,17 @@ async def idle(engine: Engine) -> None:
     await until(lambda: engine.unfinished == 0)
 
 
+async def tried(engine: Engine) -> None:
+    """Wait until each engine inside has started or failed. A spare one may be ready before them."""
+    await until(lambda: all(part.health is not Health.STARTING for part in engine.parts.values()))
+
+
 @asynccontextmanager
 async def started(engine: Engine) -> AsyncIterator[None]:
     """Start ``engine`` for the block, and close it at the end."""
     await engine.start()
     try:
+        await tried(engine)
         yield
     finally:
         await engine.aclose()

@@ -16,6 +16,7 @@ import pytest
 from gateway.cli.main import main
 from gateway.engines import registry
 from gateway.engines.base.service import Health
+from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.engines.fetched import known_models as catalogue
 from gateway.engines.fetched.engine import FetchedEngine
 from gateway.engines.fetched.install import install
@@ -25,6 +26,7 @@ from gateway.job import Job
 from gateway.settings.catalogue import Settings
 from tests.engines.fetched.hub import Hub, opus_archive, served
 from tests.engines.reading import read, started
+from tests.support.live import until
 from tests.support.models import tiny_nllb
 
 OPUS, NLLB = "opus-mt-en-de", "nllb-200"
@@ -71,13 +73,16 @@ def progress(file: str, came: int, size: int | None) -> None:
 async def test_a_named_model_is_fetched_once_and_translates(
     hub: Hub, tmp_path: Path, name: str, pair: tuple[str, str]
 ) -> None:
-    engine = registry.build(settings(tmp_path / "cache", name))
-    async with started(engine):
-        first = await read(engine, job(*pair))
+    async def translated(**options: bool) -> str:
+        engine = registry.build(settings(tmp_path / "cache", name, **options))
+        async with started(engine):
+            # The shipped model may have started before the named one.
+            await until(lambda: engine.substitute is None)
+            return await read(engine, job(*pair))
+
+    first = await translated()
     asked = len(hub.asked)
-    again = registry.build(settings(tmp_path / "cache", name, download=False))
-    async with started(again):
-        assert await read(again, job(*pair)) == first != ""
+    assert await translated(download=False) == first != ""
     assert len(hub.asked) == asked, "the network is used once"
 
 
@@ -239,8 +244,21 @@ def test_the_command_lists_fetches_and_removes(
 
 @pytest.mark.parametrize("name", ["opus-mt", NLLB])
 def test_one_text_is_translated_by_the_named_model_and_not_by_the_shipped_one(
-    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    hub: Hub,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
+    start, shipped = CTranslate2Engine.start, asyncio.Event()
+
+    async def in_turn(engine: CTranslate2Engine) -> None:
+        if engine.name != "ctranslate2:embedded":
+            await shipped.wait()
+        await start(engine)
+        shipped.set()
+
+    monkeypatch.setattr(CTranslate2Engine, "start", in_turn)
     flags = ["--model", name, "--download", "--cache-dir", str(tmp_path), "--no-guards"]
     assert main(["say", "Guten Morgen", "--from", "de", "--to", "en", *flags]) == 0
     out, said = capsys.readouterr()

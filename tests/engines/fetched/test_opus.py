@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from gateway.errors import EngineFault, ErrorCode, JobFault
 from gateway.job import Job
 from gateway.settings.catalogue import Settings
 from tests.engines.fetched.hub import Hub, opus_archive, served
-from tests.engines.reading import read, started
+from tests.engines.reading import read, started, tried
 from tests.engines.workshop import substitutes
 from tests.support.live import running, until
 from tests.support.talk import Talk, talk
@@ -92,11 +93,10 @@ async def test_the_shipped_model_translates_until_the_model_of_a_pair_is_there(
 async def test_the_model_of_a_pair_is_fetched_when_its_first_reader_comes(
     hub: Hub, tmp_path: Path
 ) -> None:
-    async with (
-        running(build(tmp_path)) as live,
-        talk(live, "?room=walk&from=en") as speaker,
-        talk(live, "?room=walk&to=de&role=view") as reader,
-    ):
+    async with running(build(tmp_path)) as live, AsyncExitStack() as stack:
+        await tried(live.engine)
+        speaker = await stack.enter_async_context(talk(live, "?room=walk&from=en"))
+        reader = await stack.enter_async_context(talk(live, "?room=walk&to=de&role=view"))
         for peer in (speaker, reader):
             told = [
                 event async for event in events(peer, until={"type": "degraded", "partials": "on"})
