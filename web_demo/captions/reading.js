@@ -8,7 +8,7 @@ import { EMPTY_STATE, finishedCaption, inRoomOrder, reduce } from "../../clients
 import { reasonAgainst } from "../page/pairs.js";
 import { AutoScroll } from "./autoscroll.js";
 import { CaptionList } from "./caption-list.js";
-import { LanguageColumns } from "./language-columns.js";
+import { ColumnHeads } from "./column-heads.js";
 
 const COVERED = matchMedia("(max-width: 60rem)"); // as in panels.css: the panel lies over the captions
 const OVERLAY_LINES = 3; // as many as the preview of the overlay shows
@@ -45,7 +45,7 @@ export class Reading {
       onTop: () => this.#earlier?.showMore(),
     });
     this.#list = new CaptionList(this.#autoscroll, (name, hue) => this.columns.nameTurn(name, hue));
-    this.columns = new LanguageColumns(document.querySelectorAll("#column-heads, #start-reads"), settings.to, {
+    this.columns = new ColumnHeads(document.querySelectorAll("#column-heads, #start-reads"), settings.to, {
       onChange: (languages) => {
         onLanguages(languages);
         this.draw();

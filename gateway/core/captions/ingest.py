@@ -92,7 +92,7 @@ class Ingest(msgspec.Struct, eq=False, kw_only=True):
         if say.speaker is not None:
             self.context.add_speaker(say.speaker)
         part = speech.parts[-1]
-        _note(speech, part, say, lang)
+        _copy_details(speech, part, say, lang)
         ack = Ack(id=speech.id, rev=rev, ord=part.ord, ref=say.ref)
         member.outbox.send(ack, now)
         if not say.final:
@@ -148,7 +148,7 @@ class Ingest(msgspec.Struct, eq=False, kw_only=True):
         while (head := speech.cut(lang)) is not None:
             part = speech.open
             member.in_flight.utterances.add(self.utterances.add_part(speech, now).id)
-            _note(speech, speech.open, say, lang)
+            _copy_details(speech, speech.open, say, lang)
             self._end(part, head, now, changed=changed)
             changed = False  # the change was in the first part
         rest = speech.remainder(lang)
@@ -185,7 +185,7 @@ def _check_revision(speech: Speech, rev: int) -> None:
         )
 
 
-def _note(speech: Speech, part: Utterance, say: Say, lang: str) -> None:
+def _copy_details(speech: Speech, part: Utterance, say: Say, lang: str) -> None:
     """Copy the language and the details of the newest revision to the open part."""
     part.grown = part.grown or not say.final
     part.rev = speech.rev

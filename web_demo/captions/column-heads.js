@@ -10,8 +10,8 @@ import { STRINGS, UI_LANGUAGE, modelNote, uiNameOf } from "../page/strings.js";
 
 const MAX_COLUMNS = 3;
 
-/** The languages of the columns. */
-export class LanguageColumns {
+/** The heads of the columns, with the language of each. */
+export class ColumnHeads {
   languages;
   #node;
   #others; // further places with the same menus
