@@ -120,6 +120,21 @@ class Links:
         await until(lambda: peer.link._feeds._subscriptions is not None)
         return peer
 
+    async def join_owner(self, redis: RedisServer) -> Peer:
+        """Start a gateway that owns the room, and follows it."""
+        owner = await self.join(redis)
+        await owner.follow()
+        assert await owner.link.acquire(ROOM)
+        return owner
+
+    async def join_two(self, redis: RedisServer) -> tuple[Peer, Peer]:
+        """Start the owner of the room and a second gateway; both follow it."""
+        owner, second = await self.join(redis), await self.join(redis)
+        await owner.follow()
+        await second.follow()
+        assert await owner.link.acquire(ROOM)
+        return owner, second
+
     async def kill(self, peer: Peer) -> None:
         """End a gateway without a word to Redis, as a signal 9 does."""
         await peer.link._tasks.aclose()

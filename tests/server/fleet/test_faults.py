@@ -74,9 +74,8 @@ async def test_events_wait_while_redis_restarts_and_none_is_lost(
     durable_redis: RedisServer, links: Links
 ) -> None:
     redis = durable_redis
-    owner, reader = await links.join(redis), await links.join(redis)
-    here, there = await owner.follow(), await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    here, there = owner.rooms[ROOM], reader.rooms[ROOM]
     owner.write(1, 2)
     await until(lambda: there.numbers == [1, 2])
     redis.kill()
@@ -97,9 +96,8 @@ async def test_events_wait_while_redis_restarts_and_none_is_lost(
 async def test_the_owner_writes_the_log_again_after_redis_has_lost_it(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    here, there = await owner.follow(), await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    here, there = owner.rooms[ROOM], reader.rooms[ROOM]
     owner.write(1, 2, 3)
     await until(lambda: here.numbers == there.numbers == [1, 2, 3])
     redis.kill()
@@ -114,10 +112,8 @@ async def test_the_owner_writes_the_log_again_after_redis_has_lost_it(
 async def test_a_new_owner_writes_the_log_again_if_redis_has_lost_it(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, heir = await links.join(redis), await links.join(redis)
-    await owner.follow()
-    follower = await heir.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, heir = await links.join_two(redis)
+    follower = heir.rooms[ROOM]
     owner.write(1, 2, 3)
     await until(lambda: follower.numbers == [1, 2, 3])
     await links.kill(owner)
@@ -166,10 +162,8 @@ async def test_an_owner_gets_its_room_back_first_when_redis_has_lost_its_data(
 async def test_an_event_that_redis_has_lost_is_not_looked_for_again_and_again(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    await owner.follow()
-    there = await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    there = reader.rooms[ROOM]
     publish = Redis.from_url(redis.url).publish
     publish(lua_scripts.feed(ROOM), pack((1, 51, b"51 of a log that is gone")))
     owner.write(1, 2)
@@ -183,9 +177,8 @@ async def test_an_event_that_redis_has_lost_is_not_looked_for_again_and_again(
 
 
 async def test_a_frozen_redis_counts_as_away_and_goes_on(redis: RedisServer, links: Links) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    here, there = await owner.follow(), await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    here, there = owner.rooms[ROOM], reader.rooms[ROOM]
     await redis.use_real_limits(owner.link.id, reader.link.id)
     redis.freeze()
     owner.write(1, 2)
@@ -199,10 +192,8 @@ async def test_a_frozen_redis_counts_as_away_and_goes_on(redis: RedisServer, lin
 async def test_a_full_redis_takes_the_events_when_it_has_space_again(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    await owner.follow()
-    there = await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    there = reader.rooms[ROOM]
     owner.write(1)
     await until(lambda: there.numbers == [1])
     redis.cli("CONFIG", "SET", "maxmemory", "1")
@@ -217,10 +208,8 @@ async def test_a_full_redis_takes_the_events_when_it_has_space_again(
 async def test_a_room_that_is_given_back_while_redis_is_full_loses_no_event(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    await owner.follow()
-    there = await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    there = reader.rooms[ROOM]
     owner.write(1)
     await until(lambda: there.numbers == [1])
     redis.cli("CONFIG", "SET", "maxmemory", "1")
@@ -262,10 +251,8 @@ async def test_requests_wait_while_redis_is_away(durable_redis: RedisServer, lin
 
 
 async def test_a_feed_with_a_hole_is_filled_from_the_log(redis: RedisServer, links: Links) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    await owner.follow()
-    there = await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    there = reader.rooms[ROOM]
     owner.write(1)
     await until(lambda: there.numbers == [1])
     redis.cli("CLIENT", "KILL", "TYPE", "pubsub")
@@ -306,9 +293,8 @@ async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no
 async def test_a_ping_is_answered_between_the_messages_of_a_feed(
     redis: RedisServer, links: Links
 ) -> None:
-    peer = await links.join(redis)
-    follower = await peer.follow()
-    assert await peer.link.acquire(ROOM)
+    peer = await links.join_owner(redis)
+    follower = peer.rooms[ROOM]
     connection = peer.link._feeds._subscriptions
     assert connection is not None
     await connection.send([("PING",)])
@@ -322,9 +308,7 @@ async def test_a_gateway_with_another_version_of_the_messages_waits_for_the_othe
     redis: RedisServer, links: Links, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     monkeypatch.setattr(link, "VACANT_TICKS", 2)
-    old = await links.join(redis)
-    await old.follow()
-    assert await old.link.acquire(ROOM)
+    old = await links.join_owner(redis)
     old.write(1)
     new = await links.join(redis, "2")
     assert (new.link.connected, new.link.compatible) == (False, False)
@@ -433,9 +417,7 @@ async def test_every_key_has_an_end_at_all_times(redis: RedisServer, links: Link
 async def test_a_gateway_that_meets_another_version_reports_it_until_that_is_gone(
     redis: RedisServer, links: Links
 ) -> None:
-    old = await links.join(redis)
-    await old.follow()
-    assert await old.link.acquire(ROOM)
+    old = await links.join_owner(redis)
     redis.cli("SET", "captions:version", "2")
     await until(lambda: old.connections == [True, False])
     assert not old.link.compatible

@@ -23,9 +23,8 @@ async def take_by_force(redis: RedisServer, heir: Peer) -> None:
 async def test_every_follower_is_told_the_events_of_the_owner_in_order(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, other = await links.join(redis), await links.join(redis)
-    here, there = await owner.follow(), await other.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, other = await links.join_two(redis)
+    here, there = owner.rooms[ROOM], other.rooms[ROOM]
     owner.write(1)
     owner.tell("entwurf あ")
     owner.write(2, 3)
@@ -48,10 +47,7 @@ async def test_a_late_follower_reads_the_log_first(redis: RedisServer, links: Li
 
 
 async def test_only_one_gateway_owns_a_room(redis: RedisServer, links: Links) -> None:
-    first, second = await links.join(redis), await links.join(redis)
-    await first.follow()
-    await second.follow()
-    assert await first.link.acquire(ROOM)
+    first, second = await links.join_two(redis)
     assert not await second.link.acquire(ROOM)
     assert await first.link.acquire(ROOM), "it owns the room already"
     second.write(1)
@@ -61,10 +57,8 @@ async def test_only_one_gateway_owns_a_room(redis: RedisServer, links: Links) ->
 async def test_a_room_that_is_given_back_can_be_taken_at_once(
     redis: RedisServer, links: Links
 ) -> None:
-    first, second = await links.join(redis), await links.join(redis)
-    await first.follow()
-    follower = await second.follow()
-    assert await first.link.acquire(ROOM)
+    first, second = await links.join_two(redis)
+    follower = second.rooms[ROOM]
     first.write(1, 2)
     first.link.release(ROOM)
     await until(lambda: follower.owners[-1] is None and len(follower.owners) > 1)
@@ -78,9 +72,7 @@ async def test_a_room_that_is_given_back_can_be_taken_at_once(
 async def test_a_lease_that_is_missed_while_its_room_is_given_back_leaves_nothing_to_write(
     redis: RedisServer, links: Links
 ) -> None:
-    owner = await links.join(redis)
-    await owner.follow()
-    assert await owner.link.acquire(ROOM)
+    owner = await links.join_owner(redis)
     await until(lambda: not len(owner.link.writer))
     redis.freeze()
     owner.link.release(ROOM)
@@ -92,9 +84,7 @@ async def test_a_lease_that_is_missed_while_its_room_is_given_back_leaves_nothin
 
 
 async def test_the_log_of_a_room_that_ends_is_deleted(redis: RedisServer, links: Links) -> None:
-    peer = await links.join(redis)
-    await peer.follow()
-    assert await peer.link.acquire(ROOM)
+    peer = await links.join_owner(redis)
     peer.write(1)
     await until(lambda: peer.link.unwritten(ROOM) == 0)
     assert redis.cli("EXISTS", lua_scripts.log(ROOM)) == "1"
@@ -107,10 +97,8 @@ async def test_the_log_of_a_room_that_ends_is_deleted(redis: RedisServer, links:
 async def test_the_room_of_a_dead_gateway_can_be_taken_with_its_whole_log(
     redis: RedisServer, links: Links
 ) -> None:
-    dying, heir = await links.join(redis), await links.join(redis)
-    await dying.follow()
-    follower = await heir.follow()
-    assert await dying.link.acquire(ROOM)
+    dying, heir = await links.join_two(redis)
+    follower = heir.rooms[ROOM]
     dying.write(1, 2)
     await until(lambda: dying.link.unwritten(ROOM) == 0)
     await redis.use_real_limits(dying.link.id)
@@ -124,9 +112,8 @@ async def test_the_room_of_a_dead_gateway_can_be_taken_with_its_whole_log(
 async def test_the_fence_refuses_an_owner_that_slept_past_its_lease(
     redis: RedisServer, links: Links
 ) -> None:
-    sleeper, heir = await links.join(redis), await links.join(redis)
-    asleep, awake = await sleeper.follow(), await heir.follow()
-    assert await sleeper.link.acquire(ROOM)
+    sleeper, heir = await links.join_two(redis)
+    asleep, awake = sleeper.rooms[ROOM], heir.rooms[ROOM]
     sleeper.write(1)
     await until(lambda: awake.numbers == [1])
     # The lease runs out without the sleeper's knowledge, and another gateway takes the room.
@@ -144,9 +131,8 @@ async def test_the_fence_refuses_an_owner_that_slept_past_its_lease(
 async def test_two_gateways_that_believe_to_own_a_room_write_one_log(
     redis: RedisServer, links: Links
 ) -> None:
-    one, two = await links.join(redis), await links.join(redis)
-    left, right = await one.follow(), await two.follow()
-    assert await one.link.acquire(ROOM)
+    one, two = await links.join_two(redis)
+    left, right = one.rooms[ROOM], two.rooms[ROOM]
     await take_by_force(redis, two)
     for number in range(1, 20):
         one.write(number)
@@ -201,9 +187,8 @@ async def test_a_room_cannot_be_followed_while_redis_is_away(
 async def test_messages_for_the_owner_alone_keep_their_place_behind_durable_events(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, other = await links.join(redis), await links.join(redis)
-    here, there = await owner.follow(), await other.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, other = await links.join_two(redis)
+    here, there = owner.rooms[ROOM], other.rooms[ROOM]
     owner.tell("for all")
     owner.tell("behind one for all", alone=True)
     assert len(here.volatile) == 2, "the messages of this gateway need not pass through Redis"
@@ -223,10 +208,8 @@ async def test_messages_for_the_owner_alone_keep_their_place_behind_durable_even
 async def test_an_event_may_change_older_events_in_the_log(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, reader = await links.join(redis), await links.join(redis)
-    await owner.follow()
-    there = await reader.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, reader = await links.join_two(redis)
+    there = reader.rooms[ROOM]
     owner.write(1, 2, 3)
     changed = [(1, b"1 erased"), (3, "3 gelöscht".encode()), (0, b"0 was never here")]
     owner.link.append(ROOM, 4, b"4 retracted", changed)
@@ -237,9 +220,8 @@ async def test_an_event_may_change_older_events_in_the_log(
 
 
 async def test_the_log_keeps_the_newest_events(redis: RedisServer, links: Links) -> None:
-    owner = await links.join(redis)
-    follower = await owner.follow()
-    assert await owner.link.acquire(ROOM)
+    owner = await links.join_owner(redis)
+    follower = owner.rooms[ROOM]
     owner.write(*range(1, 1_101))
     await until(lambda: follower.numbers[-1:] == [1_100])
     log = await owner.link.read(ROOM)
@@ -249,10 +231,7 @@ async def test_the_log_keeps_the_newest_events(redis: RedisServer, links: Links)
 async def test_the_fence_also_keeps_older_events_from_being_changed(
     redis: RedisServer, links: Links
 ) -> None:
-    sleeper, heir = await links.join(redis), await links.join(redis)
-    await sleeper.follow()
-    await heir.follow()
-    assert await sleeper.link.acquire(ROOM)
+    sleeper, heir = await links.join_two(redis)
     sleeper.write(1)
     await until(lambda: sleeper.link.unwritten(ROOM) == 0)
     await take_by_force(redis, heir)
@@ -275,9 +254,7 @@ async def test_requests_that_were_read_are_deleted(redis: RedisServer, links: Li
 async def test_all_of_a_room_expires_some_time_after_its_last_gateway_has_ended(
     redis: RedisServer, links: Links
 ) -> None:
-    peer = await links.join(redis)
-    await peer.follow()
-    assert await peer.link.acquire(ROOM)
+    peer = await links.join_owner(redis)
     peer.write(1)
     for key in (lua_scripts.log(ROOM), lua_scripts.fence(ROOM)):
         await until(lambda key=key: 3_500_000 < int(redis.cli("PTTL", key)) <= 3_600_000)  # type: ignore[misc]
@@ -298,9 +275,8 @@ async def test_a_broadcast_reaches_every_gateway_and_the_newest_replaces_one_tha
 async def test_commands_do_not_wait_for_the_answers_to_those_before(
     redis: RedisServer, links: Links
 ) -> None:
-    owner, other = await links.join(redis), await links.join(redis)
-    here, there = await owner.follow(), await other.follow()
-    assert await owner.link.acquire(ROOM)
+    owner, other = await links.join_two(redis)
+    here, there = owner.rooms[ROOM], other.rooms[ROOM]
     await until(lambda: not len(owner.link.writer))
     writer = owner.link.writer
     redis.freeze()
@@ -321,9 +297,7 @@ async def test_commands_do_not_wait_for_the_answers_to_those_before(
 async def test_volatile_messages_are_dropped_if_too_many_commands_wait(
     redis: RedisServer, links: Links
 ) -> None:
-    owner = await links.join(redis)
-    await owner.follow()
-    assert await owner.link.acquire(ROOM)
+    owner = await links.join_owner(redis)
     await until(lambda: not len(owner.link.writer))
     redis.freeze()
     for _ in range(WAITING + 3):
@@ -336,10 +310,8 @@ async def test_volatile_messages_are_dropped_if_too_many_commands_wait(
 async def test_messages_of_an_owner_that_was_replaced_are_not_shown_beside_it(
     redis: RedisServer, links: Links
 ) -> None:
-    sleeper, heir = await links.join(redis), await links.join(redis)
-    asleep = await sleeper.follow()
-    await heir.follow()
-    assert await sleeper.link.acquire(ROOM)
+    sleeper, heir = await links.join_two(redis)
+    asleep = sleeper.rooms[ROOM]
     sleeper.tell("in time")
     feed = sleeper.link._feeds.rooms[ROOM]
     feed.set_owner(heir.link.id, feed.fence + 1)  # its own lease is not looked at yet
