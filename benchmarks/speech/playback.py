@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.core.recognition.speech_recognition import SpeechRecognition
+from gateway.core.recognition.speech_timing import FRAME_BYTES
 from gateway.core.recognition.spoken_utterance import Decisions, Heard
 from gateway.engines.recognition.voice import VoiceDetector
 from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob
 
-CHUNK = 0.1
-"""Seconds of audio that arrive at once."""
+CHUNK = 3
+"""Frames of audio that arrive at once: a tenth of a second."""
 
 
 @dataclass
@@ -79,7 +80,8 @@ def play(
             at, result = waiting.pop()
             note(stream.result(result), at)
 
-    size = 2 * int(CHUNK * SAMPLE_RATE)
+    size = CHUNK * FRAME_BYTES
+    audio = audio[: len(audio) // FRAME_BYTES * FRAME_BYTES]
     now = 0.0
     for start in range(0, len(audio), size):
         chunk = audio[start : start + size]

@@ -15,8 +15,6 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import count
 
-import msgspec
-
 from gateway.core.recognition.audio_buffer import AudioBuffer
 from gateway.core.recognition.endpointing import Endpointer, VoiceState
 from gateway.core.recognition.hypotheses import Hypotheses, is_sentence_end, text_of
@@ -67,7 +65,6 @@ class SpeechRecognition:
         self.timing = timing or SpeechTiming()
         self._endpointer = Endpointer(self.timing)
         self._audio = AudioBuffer()
-        self._rest = b""  # of a frame that is not complete
         self._pending: deque[SpokenUtterance] = deque()  # only the last one may be unfinished
         self._closed = 0  # frame behind the newest utterance that has ended
         # The only job that is being done: its utterance, frames and `final`.
@@ -94,29 +91,16 @@ class SpeechRecognition:
         """Seconds of voice that were not recognised, in utterances that have ended."""
         return seconds(self._lost)
 
-    @property
-    def buffered(self) -> int:
-        """Bytes of audio that are kept."""
-        return len(self._rest) + (self._audio.end - self._audio.begin) * FRAME_BYTES
-
     def add_audio(self, pcm: bytes, voice: Sequence[float]) -> Decisions:
         """Process the next audio.
 
-        :param pcm: any number of samples in the form of `RecognitionJob.audio`
-        :param voice: probability of voice in each frame that ``pcm`` completes; the bytes left over
-            are for the next call
-
-        Raises `ValueError` if the probabilities are not as many as the frames.
+        :param pcm: whole frames in the form of `RecognitionJob.audio`
+        :param voice: probability of voice in each of them
         """
-        pcm = self._rest + pcm if self._rest else pcm
-        # Packets of audio and frames of the detector have different lengths.
-        whole = len(pcm) // FRAME_BYTES
-        if len(voice) != whole:
-            raise ValueError(f"{whole} frames have {len(voice)} probabilities of voice")
+        assert len(pcm) == FRAME_BYTES * len(voice), "each frame has a probability"
         view = memoryview(pcm)
         for n, probability in enumerate(voice):
             self._add(view[n * FRAME_BYTES : (n + 1) * FRAME_BYTES], probability)
-        self._rest = bytes(view[whole * FRAME_BYTES :])
         return self._decide()
 
     def result(self, recognised: Recognised) -> Decisions:
@@ -147,19 +131,13 @@ class SpeechRecognition:
             self._finish(self._pending[0])
         return self._decide()
 
-    def reset(self) -> Decisions:
-        """Withdraw all unfinished utterances. The job is void, and its result is not wanted."""
+    def reset(self) -> None:
+        """Withdraw all unfinished utterances, and report nothing more of them. The job is void."""
         self._end_speech()
         self._asked = None
-        for spoken in self._pending:
-            if spoken.shown is not None:
-                self._heard.append(
-                    msgspec.structs.replace(spoken.shown, text="", words=(), final=True)
-                )
         self._pending.clear()
         # Withdrawn words must not come back through the prompt of the next job.
         self._said = ""
-        return self._decide()
 
     # Audio
 

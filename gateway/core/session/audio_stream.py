@@ -210,8 +210,7 @@ class AudioStream:
     def decoded(self, pcm: bytes, voice: list[float], now: float) -> None:
         """Take decoded audio.
 
-        :param pcm: samples as in `RecognitionJob.audio`
-        :param voice: probability of voice in each of its frames, see `SpeechRecognition.add_audio`
+        The parameters are those of `SpeechRecognition.add_audio`.
         """
         if not self.over:
             speech, context = self._speech, self._session.room.translation_context

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gateway.core.recognition.speech_timing import FRAME, FRAME_BYTES
+from gateway.core.recognition.speech_timing import FRAME
 from gateway.engines.recognition.base import NEEDS_PACKAGE
 from gateway.errors import EngineFault
 
@@ -31,18 +31,14 @@ class VoiceDetector:
     def __init__(self) -> None:
         self._h = self._c = np.zeros(_STATE, np.float32)
         self._context = np.zeros(_CONTEXT, np.float32)
-        self._rest = b""
 
     def probabilities(self, pcm: bytes) -> list[float]:
-        """Return the probability of voice in each frame that ``pcm``, of 16 kHz, completes. Bytes
-        that fill no frame wait for the next call. A frame takes about 0.1 ms.
+        """Return the probability of voice in each frame of ``pcm``, of 16 kHz. A frame takes about
+        0.1 ms.
         """
-        pcm = self._rest + pcm
-        whole = len(pcm) // FRAME_BYTES * FRAME_BYTES
-        self._rest = pcm[whole:]
-        if not whole:
+        if not pcm:
             return []
-        samples = np.frombuffer(pcm, "<i2", whole // 2).astype(np.float32) / _FULL_SCALE
+        samples = np.frombuffer(pcm, "<i2").astype(np.float32) / _FULL_SCALE
         frames = samples.reshape(-1, FRAME)
         before = np.vstack((self._context, frames[:-1, -_CONTEXT:]))
         self._context = frames[-1, -_CONTEXT:]

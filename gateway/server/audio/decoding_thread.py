@@ -38,7 +38,7 @@ class Voice(Protocol):
     """A detector of voice in one stream, see `gateway.engines.recognition.voice`."""
 
     def probabilities(self, pcm: bytes) -> list[float]:
-        """Return the probability of voice in each frame that ``pcm`` completes."""
+        """Return the probability of voice in each frame of ``pcm``, which has whole frames."""
 
 
 class Decoded(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from msgspec.structs import replace
+
 from gateway.core.recognition.speech_recognition import SpeechRecognition
 from gateway.core.recognition.speech_timing import FRAME_BYTES, FRAME_SECONDS, frames
 from gateway.core.recognition.spoken_utterance import Decisions, Heard
@@ -61,6 +63,17 @@ class Speaker:
             else:
                 self.hush(-step)
         return self
+
+    def reset(self) -> None:
+        """Withdraw the unfinished texts. The room tells their end to those who were shown them."""
+        self.stream.reset()
+        if self.heard and not self.heard[-1].final:
+            self.heard.append(replace(self.heard[-1], text="", words=(), final=True))
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of audio that are kept."""
+        return len(self.stream._audio._pcm)
 
     def feed(self, voice: Sequence[float]) -> None:
         self.note(self.stream.add_audio(bytes(FRAME_BYTES * len(voice)), voice))

@@ -86,12 +86,12 @@ def act(one: Speaker, step: tuple[object, ...]) -> None:
             assert one.stream.idle
         case ("reset",):
             one.job = None
-            one.note(one.stream.reset())
+            one.reset()
             assert one.stream.idle
 
 
 def check_bounds(one: Speaker) -> None:
-    assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
+    assert one.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
     if one.job is not None:
         assert one.length() <= TIMING.longest + FRAME_SECONDS
 
