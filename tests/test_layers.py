@@ -360,7 +360,7 @@ STARTERS = {
     "io.tasks",  # owns what goes on for as long as its owner lives
     # Tasks that somebody awaits, in the same function or at the end of what they belong to.
     *("cli.chat", "cli.listen", "cli.say"),
-    *("client.reconnect", "engines.base.engine", "engines.fetched.engine"),
+    *("client.reconnect", "engines.base.engine"),
     *("engines.recognition.openai", "engines.recognition.wrappers"),
     *("engines.scripted", "engines.vllm.model"),
     *("engines.wrappers.routed", "engines.wrappers.supervised", "server.access.jwt_verification"),

@@ -99,9 +99,6 @@ class BackgroundTasks:
         self._failure = failure
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps weak references only
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine in a task of its own."""
         task = asyncio.create_task(work)

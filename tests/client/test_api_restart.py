@@ -100,7 +100,7 @@ async def test_after_a_crash_undecided_utterances_are_repeated() -> None:
         growing = await client.say("it grows", final=False)
         waiting = [asyncio.create_task(client.caption(id, "de")) for id in (decided, growing)]
         captions = Captions()
-        await until(lambda: len(client._tracker.pending) == 1)
+        await until(lambda: len(client._tracker.pending.all_frames()) == 1)
         move(proxy, second)
         proxy.cut()
         with pytest.raises(NotTranslated, match="outcome is unknown") as caught:

@@ -124,7 +124,7 @@ async def test_an_utterance_sent_on_a_broken_connection_is_said_once() -> None:
             text = (await client.caption(await saying, "de")).text
             assert text == f"[de] hello {lane}"
         assert len(live.hub.rooms["r"].utterances.by_id) == 2
-        assert len(client._tracker.pending) == 0
+        assert len(client._tracker.pending.all_frames()) == 0
 
 
 async def test_a_request_without_a_connection_waits_for_the_next_one() -> None:

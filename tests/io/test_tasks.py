@@ -27,7 +27,7 @@ async def test_a_task_that_dies_is_logged_with_its_traceback_and_without_its_mes
     tasks = BackgroundTasks(log, "the task failed")
     await asyncio.wait([tasks.start(fail())])
     await asyncio.sleep(0)
-    assert not len(tasks)
+    assert not len(tasks._tasks)
     assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
         ("gateway.tests", "ERROR", "the task failed")
     ]
@@ -60,10 +60,10 @@ async def test_closing_cancels_the_tasks_and_logs_nothing(
 ) -> None:
     tasks = BackgroundTasks(log, "the task failed")
     tasks.start(asyncio.Event().wait())  # type: ignore[arg-type]
-    assert len(tasks) == 1
+    assert len(tasks._tasks) == 1
     await tasks.aclose()
     await asyncio.sleep(0)
-    assert not len(tasks) and not caplog.records
+    assert not len(tasks._tasks) and not caplog.records
     await tasks.aclose()
 
 

@@ -103,9 +103,6 @@ class PendingRequests:
     def __init__(self) -> None:
         self._entries: dict[str, _PendingEntry] = {}
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def add(self, ref: str, *frames: ClientMessage) -> None:
         """Add a request that is about to be sent."""
         self._entries[ref] = _PendingEntry(frames)

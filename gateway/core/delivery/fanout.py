@@ -46,12 +46,6 @@ class FanoutGroup:
         self._wire = encoder
         self._each: tuple[WriteFrame, ...] = ()  # `writers`, while they stay the same
 
-    def __repr__(self) -> str:
-        return (
-            f"<FanoutGroup {self.tag} {self.codec.value}, "
-            f"{len(self.writers)}, {len(self.late)} late>"
-        )
-
     def __len__(self) -> int:
         return len(self.writers) + len(self.late)
 

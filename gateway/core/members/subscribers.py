@@ -42,9 +42,6 @@ class Subscribers:
         self._groups: dict[str, dict[tuple[str, bool, Codec], FanoutGroup]] = {}
         self._until: dict[str, float] = {}
 
-    def __repr__(self) -> str:
-        return f"<Subscribers: {len(self.members)} in {sorted(self._readers)}>"
-
     @property
     def wanted(self) -> set[str]:
         """Languages to caption: somebody reads them, or did so until a moment ago."""

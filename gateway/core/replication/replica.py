@@ -101,10 +101,6 @@ class Replica(AbstractRoom):
         # Messages for the authority, sent when it has greeted.
         self._later: list[messages.InboxMessage] = []
 
-    def __repr__(self) -> str:
-        members = len(self.subscribers.members)
-        return f"<Replica {self.name} seq {self.log.seq}, {members} members, owner {self.owner}>"
-
     @property
     def degraded(self) -> Degraded | None:
         return self._degraded if self._reached else Degraded(partials="off")

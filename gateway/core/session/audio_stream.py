@@ -121,9 +121,6 @@ class AudioStream:
         self._ending = False
         self._answers: tuple[str | None, ...] = ()  # ``ref`` of the requests to end
 
-    def __repr__(self) -> str:
-        return f"<AudioStream {self.pipeline.id}, {self._speech.settled:.1f} s settled>"
-
     @property
     def full(self) -> bool:
         """True while more audio has to wait until some of it is recognised."""

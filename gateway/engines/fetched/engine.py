@@ -24,6 +24,7 @@ from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.engines.fetched.known_models import OPUS, KnownModel
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
+from gateway.io.tasks import BackgroundTasks
 from gateway.job import Job
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class OpusEngine(CTranslate2Engine):
         self._here: set[Pair] = set()
         self._asked: dict[Pair, float] = {}  # pairs that are being fetched, or when again
         self._turn = asyncio.Lock()
-        self._fetches: set[asyncio.Task[None]] = set()
+        self._fetches = BackgroundTasks(logger, "a fetch failed")
 
     async def start(self) -> None:
         models = self._models.items()
@@ -108,9 +109,7 @@ class OpusEngine(CTranslate2Engine):
         if known or self._fetch is None or self.health is not Health.READY:
             return
         self._asked[pair] = float("inf")
-        task = asyncio.create_task(self._get(pair), name=f"fetch {pair}")
-        self._fetches.add(task)
-        task.add_done_callback(self._fetches.discard)
+        self._fetches.start(self._get(pair))
 
     def submit(self, job: Job, sink: Sink) -> None:
         if self.health is not Health.READY or self.serves(job.source, job.target):
@@ -122,10 +121,7 @@ class OpusEngine(CTranslate2Engine):
         refuse(sink, JobFault(what, ErrorCode.ENGINE_UNAVAILABLE, hint))
 
     async def aclose(self) -> None:
-        fetches = [*self._fetches]
-        for task in fetches:
-            task.cancel()
-        await asyncio.gather(*fetches, return_exceptions=True)
+        await self._fetches.aclose()
         await super().aclose()
 
     async def _get(self, pair: Pair) -> None:

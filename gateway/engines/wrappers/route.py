@@ -6,6 +6,7 @@ Owns: whether an engine takes a pair, and how busy it is. Must not know: the oth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from gateway.core.base.model import Model
 from gateway.engines.base.engine import Engine, EngineWrapper
@@ -18,7 +19,7 @@ ANY = "*"
 Pairs = tuple[tuple[str, str], ...]
 
 KNOWN_PAIRS = 4_096
-"""Pairs whose answer a route remembers. Tags come from clients, so there must be a bound."""
+"""Pairs whose answer is remembered. Tags come from clients, so there must be a bound."""
 
 
 class EngineRoute(EngineWrapper):
@@ -50,21 +51,10 @@ class EngineRoute(EngineWrapper):
         self.takeovers = 0
         """Jobs that it repeated because another engine had failed at them."""
         self._pairs = pairs
-        self._model: Model | None = None
-        self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
 
     def takes(self, source: str, target: str) -> bool:
         """Tell whether it is given a pair, ready or not."""
-        model = self.engine.profile
-        if model is not self._model or len(self._taken) > KNOWN_PAIRS:
-            self._model, self._taken = model, {}
-        known = self._taken.get((source, target))
-        if known is None:
-            allowed = self._pairs is None or any(
-                _fits(first, source) and _fits(second, target) for first, second in self._pairs
-            )
-            known = self._taken[source, target] = allowed and model.supports(source, target)
-        return known
+        return _takes(self.engine.profile, self._pairs, source, target)
 
     def covers(self, other: EngineRoute) -> bool:
         """Tell whether it is given all pairs that another one is given."""
@@ -92,6 +82,15 @@ class EngineRoute(EngineWrapper):
         An engine that is faster than another one ends its jobs sooner, and so is given more.
         """
         return (1 + self.jobs / max(1, self.capacity)) / self.weight
+
+
+@lru_cache(maxsize=KNOWN_PAIRS)
+def _takes(model: Model, pairs: Pairs | None, source: str, target: str) -> bool:
+    """Tell whether a model has a pair, which ``pairs`` name, if they are given."""
+    allowed = pairs is None or any(
+        _fits(first, source) and _fits(second, target) for first, second in pairs
+    )
+    return allowed and model.supports(source, target)
 
 
 def _fits(tag: str, asked: str) -> bool:

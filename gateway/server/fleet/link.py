@@ -78,9 +78,6 @@ class FleetLink:
         self._broadcast: bytes | None = None
         self._tasks = BackgroundTasks(log, "the link with the other gateways has failed")
 
-    def __repr__(self) -> str:
-        return f"<FleetLink {self.id}, {len(self._leases.rooms)} rooms owned>"
-
     # --- life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:

@@ -62,9 +62,6 @@ class FleetRooms(Fleet):
         self._dropped = 0
         self._signer: Signer | None = None
 
-    def __repr__(self) -> str:
-        return f"<FleetRooms: {len(self.authorities)} owned, {len(self.replicas)} followed>"
-
     @property
     def compatible(self) -> bool:
         return self.link.compatible

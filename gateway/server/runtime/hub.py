@@ -97,9 +97,6 @@ class Hub:
         self.shutdown = Drain(self.fleet, self.sessions)
         self.hurry = self.shutdown.hurry
 
-    def __repr__(self) -> str:
-        return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.scheduler!r}>"
-
     @property
     def ready(self) -> bool:
         """Readiness to translate a new utterance, if not in every room."""

@@ -73,9 +73,6 @@ class RecognitionRunner:
         self._waiting: dict[str, tuple[RecognitionJob, RecognitionPipeline]] = {}
         self._turns = {True: JobTurns(), False: JobTurns()}  # by `RecognitionJob.final`
 
-    def __repr__(self) -> str:
-        return f"<RecognitionRunner {self.recogniser.name}, {len(self.streams)} streams>"
-
     @property
     def starting(self) -> bool:
         """True until the recogniser is loaded for the first time. It may start again later."""
@@ -208,9 +205,6 @@ class RecognitionPipeline(UndecodedAudio):
         self._stream: AudioStream | None = stream  # None: it is closed
         self._runner = runner
         self._job: RecognitionJob | None = None
-
-    def __repr__(self) -> str:
-        return f"<RecognitionPipeline {self.id}, {self.waiting:.1f} s not decoded>"
 
     @property
     def busy(self) -> bool:

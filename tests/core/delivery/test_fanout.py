@@ -107,7 +107,7 @@ def test_a_group_sends_nothing_to_sockets_that_left() -> None:
     round = circle()
     ready, late = Reader(round), Reader(round)
     ready.open()
-    assert len(round) == 2 and repr(round) == "<FanoutGroup de gw.v1.json, 1, 1 late>"
+    assert len(round) == 2
     for reader in (ready, late):
         reader.outbox.leave(round)
     round.show(delta("a", 1), NOW)

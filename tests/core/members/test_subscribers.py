@@ -252,7 +252,3 @@ def test_presence_counts_readers_by_language_and_names_who_may_speak() -> None:
 def test_presence_names_the_speakers_that_came_first() -> None:
     room = audience(*(member(f"{n}", speaker=f"speaker {n:03}") for n in range(NAMED + 50)))
     assert room.presence().speakers == tuple(f"speaker {n:03}" for n in range(NAMED))
-
-
-def test_subscribers_are_readable_in_a_log() -> None:
-    assert repr(audience(member("1", "de", "fr"))) == "<Subscribers: 1 in ['de', 'fr']>"

@@ -305,7 +305,7 @@ def test_a_replica_forgets_its_oldest_events() -> None:
     room.enter("de", gateway="g1").say("good")
     replica = room.gateways["g2"].replica
     replica.shed(replica.log.bytes)
-    assert replica.log.since(0) is None and "seq" in repr(replica)
+    assert replica.log.since(0) is None
 
 
 def test_a_member_that_is_away_keeps_its_work_wherever_it_comes_back() -> None:

@@ -171,14 +171,11 @@ def test_the_chosen_engine_is_ready_and_none_other_with_a_slot_has_less_load(
     assert chosen in [route for route, row in free if load(row) <= best * 1.000001]
 
 
-def test_the_answers_of_a_route_are_kept_for_a_bounded_number_of_pairs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "KNOWN_PAIRS", 3)
-    route = EngineRoute("one", Named())
+def test_the_model_of_a_route_is_asked_once_for_each_pair() -> None:
+    route, asked = EngineRoute("one", Named()), module._takes.cache_info().misses
     for tag in ("de", "fr", "es", "it", "ja", "ko"):
         assert route.takes("en", tag) and route.takes("en", tag)
-        assert len(route._taken) <= 4
+    assert module._takes.cache_info().misses == asked + 6
 
 
 # --- engines that fail -------------------------------------------------------------------------

@@ -156,7 +156,7 @@ async def test_a_receiver_that_is_gone_is_sent_nothing_more_in_any_room(
         await say(speaker, "two")
         async with talk(live, "?room=board&from=en&to=de") as other:
             await say(other, "three")
-        await until(lambda: not len(live.state.outputs._tasks))
+        await until(lambda: not len(live.state.outputs._tasks._tasks))
         assert len(receiver.posts) == 1
         assert metric(live, "gateway_output_behind") == 0
         assert metric(live, "gateway_output_failures_total") == 1
@@ -203,7 +203,7 @@ async def test_a_room_that_is_deleted_is_not_sent_any_more() -> None:
         await say(speaker, "one")
         await receiver.take(1)
         await live.hub.forget("demo")
-        await until(lambda: not len(live.state.outputs._tasks))
+        await until(lambda: not len(live.state.outputs._tasks._tasks))
         assert metric(live, "gateway_output_behind") == 0
 
 
