@@ -42,12 +42,13 @@ def main() -> None:
     parser.add_argument("--words", type=Path, help="folder for the lists of rare forms")
     options = parser.parse_args()
 
-    import wordfreq
+    from wordfreq import top_n_list
+    from wordfreq.tokens import tokenize
 
     own = pairs.own(Path(__file__).parent / "corpus")
-    seen = count(texts(pairs.corpora(options.data / "train"), own), wordfreq.tokenize)
+    seen = count(texts(pairs.corpora(options.data / "train"), own), tokenize)
     for language in LANGUAGES:
-        forms = wordfreq.top_n_list(language, options.top)
+        forms = top_n_list(language, options.top)
         rare = rare_forms(forms, seen[language], options.least)
         never = sum(not one.seen for one in rare)
         print(
