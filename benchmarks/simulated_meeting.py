@@ -253,7 +253,8 @@ async def played(
     clock = Clock()
     stages = [Stage(one, to, translator.profile, flow, clock) for one in said]
     for at, stage in enumerate(stages):
-        for lang, one in itertools.product(to, range(at - LEARNT, at)):
+        # Before the first ones stand the last ones, so that all rooms have learnt from as many.
+        for lang, one in itertools.product(to, range(at - min(LEARNT, len(said) - 1), at)):
             stage.room.captioner.builder.length_ratios.learn(
                 said[one].lang, lang, said[one].text, offline.texts[lang][one]
             )
