@@ -1,16 +1,12 @@
-"""The history of a room as a store returns it, and the fault of a store.
+"""The fault of a store, and the times that others allow a store.
 
-Owns: both, and the times that others allow a store. Must not know: files, rooms, sockets. Without
-a store, `gateway.storage.sqlite.store`, nothing is written to disk.
+Owns: both. Must not know: files, rooms, sockets. Without a store, `gateway.storage.sqlite.store`,
+nothing is written to disk.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.errors import ErrorCode, GatewayError
-from gateway.protocol.messages import Settings
 
 KEY_BYTES = 32
 """Length of the signing key: as many bytes as the output of its hash (RFC 2104, section 3)."""
@@ -26,15 +22,3 @@ class StoreFault(GatewayError):
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(ErrorCode.INTERNAL, message, hint)
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The history of a room, from a store."""
-
-    name: str
-    log: EventLog
-    settings: Settings | None = None
-    """Sum of all ``settings`` events, some of which may have left the log."""
-    before: StreamPosition | None = None
-    """Position in the epoch before that of the log, up to which both have the same events."""

@@ -30,7 +30,7 @@ MIGRATIONS = (
             ended REAL,             -- NULL while it is open
             owner TEXT,             -- the process that writes it; NULL: any may claim it
             settings TEXT,          -- sum of its `settings` events
-            before_epoch TEXT,      -- see `History`
+            before_epoch TEXT,      -- see `EventLog.before`
             before_seq INTEGER
         ) STRICT
         """,

@@ -9,7 +9,7 @@ There is no queue: the logs themselves have the events that wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -17,7 +17,6 @@ from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.limits import Limits
 from gateway.protocol.messages import Retracted
 from gateway.protocol.messages import Settings as Changed
-from gateway.storage.base import History
 
 
 @dataclass(slots=True, eq=False)
@@ -26,17 +25,13 @@ class FollowedRoom:
 
     id: int
     began: float  # seconds since 1970
-    history: History
+    name: str
+    log: EventLog
     written: int = 0  # number of the newest event that is in the file, or that is lost
     stored: bool = False  # the row of the room is in the file
     left: bool = False  # no events come any more: it is unfollowed when all are written
     ended: bool = False  # it is kept as ended then; else another process may claim it
-    log: EventLog = field(init=False)
-    settings: Changed | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.log = self.history.log
-        self.settings = self.history.settings
+    settings: Changed | None = None  # sum of the `settings` events that are in the file
 
     @property
     def behind(self) -> int:
@@ -96,11 +91,11 @@ class WriteBehind:
 
     def follow(self, room: FollowedRoom) -> FollowedRoom:
         """Follow a room and return it, or return the open room of the same name."""
-        return self._rooms.setdefault(room.history.name, room)
+        return self._rooms.setdefault(room.name, room)
 
     def find(self, name: str) -> FollowedRoom | None:
         """Return the open room of a name, else the one that was released last, or None."""
-        return next((room for room in reversed(self.rooms) if room.history.name == name), None)
+        return next((room for room in reversed(self.rooms) if room.name == name), None)
 
     def release(self, name: str) -> None:
         """Release a room. It is followed until its log is written."""
@@ -120,7 +115,7 @@ class WriteBehind:
 
     def forget(self, name: str) -> bool:
         """Mark all rooms of a name for deletion, and return whether there were any."""
-        rooms = [room for room in self.rooms if room.history.name == name]
+        rooms = [room for room in self.rooms if room.name == name]
         for room in rooms:
             self.unfollow(room)
             self.doomed.add(room.id)  # until `wrote` reports its deletion
@@ -164,8 +159,8 @@ class WriteBehind:
 
     def unfollow(self, room: FollowedRoom) -> None:
         """Stop following a room: it is written completely, or belongs to another process."""
-        if self._rooms.get(room.history.name) is room:
-            del self._rooms[room.history.name]
+        if self._rooms.get(room.name) is room:
+            del self._rooms[room.name]
         self._leaving = [other for other in self._leaving if other is not room]
 
     def abandon(self) -> None:

@@ -31,17 +31,17 @@ async def test_a_backup_of_a_store_in_use_has_every_event_and_opens_as_a_store(
     disk, target = Disk(tmp_path), tmp_path / "backup" / "rooms.db"
     target.parent.mkdir()
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, "kept", times=3)
+        disk.say(await store.claim("meeting"), "kept", times=3)
         await store.flush()
         assert run("backup", target, "--store", f"sqlite:{disk.path}") == 0
-        disk.say((await store.claim("later")).log, "not kept")
+        disk.say(await store.claim("later"), "not kept")
         await store.flush()
     assert f"was copied to {target}." in capsys.readouterr().out
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [file.name for file in target.parent.iterdir()] == ["rooms.db"]
     async with Disk(target.parent).open() as restored:
-        assert texts((await restored.claim("meeting")).log) == ["kept"] * 3
-        assert texts((await restored.claim("later")).log) == []
+        assert texts(await restored.claim("meeting")) == ["kept"] * 3
+        assert texts(await restored.claim("later")) == []
 
 
 def test_a_room_of_a_running_gateway_is_there_after_a_restore(tmp_path: Path) -> None:

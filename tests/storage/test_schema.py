@@ -44,19 +44,19 @@ async def test_every_field_of_an_event_is_restored(disk: Disk) -> None:
     ]
 
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         for event in events:
             log.append(event, disk.time.clock())
     async with disk.open() as store:
-        assert (await store.claim("meeting")).log.since(0) == events
+        assert (await store.claim("meeting")).since(0) == events
 
 
 async def test_events_of_a_newer_gateway_with_fields_unknown_here_are_read(disk: Disk) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log)
+        disk.say(await store.claim("meeting"))
     disk.sql("UPDATE events SET body = json_set(body, '$.mood', 'glad')")
     async with disk.open() as store:
-        assert texts((await store.claim("meeting")).log) == ["good morning"]
+        assert texts(await store.claim("meeting")) == ["good morning"]
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ async def test_a_restored_log_begins_behind_an_unreadable_or_missing_event(
     disk: Disk, caplog: pytest.LogCaptureFixture, body: str | None, left: int
 ) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, times=5)
+        disk.say(await store.claim("meeting"), times=5)
     if body is None:
         disk.sql("DELETE FROM events WHERE seq = 3")
     else:
         disk.sql("UPDATE events SET body = ? WHERE seq = 3", body)
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         assert [entry.event.seq for entry in log.entries()] == [4, 5]
         assert log.since(2) is None
         assert "of a room cannot be restored" in caplog.text
@@ -81,16 +81,16 @@ async def test_a_restored_log_begins_behind_an_unreadable_or_missing_event(
 
 async def test_numbers_continue_even_if_the_last_event_cannot_be_read(disk: Disk) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, times=5)
+        disk.say(await store.claim("meeting"), times=5)
     disk.sql("UPDATE events SET body = '{}' WHERE seq = 5")
     disk.sql("UPDATE rooms SET settings = '{}'")
     async with disk.open() as store:
-        history = await store.claim("meeting")
-        assert (history.log.seq, len(history.log), history.settings) == (5, 0, None)
-        assert (history.log.since(5), history.log.since(4)) == ([], None)
-        disk.say(history.log)
+        log = await store.claim("meeting")
+        assert (log.seq, len(log), log.settings) == (5, 0, None)
+        assert (log.since(5), log.since(4)) == ([], None)
+        disk.say(log)
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         assert isinstance(log.entries()[0], LogEntry)
         assert [entry.event.seq for entry in log.entries()] == [6]
 
@@ -107,8 +107,8 @@ def test_a_fault_of_a_store_carries_its_hint() -> None:
 
 async def test_it_is_kept_which_session_has_said_what(disk: Disk) -> None:
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         log.authors[1] = "ada"
         disk.say(log)
     async with disk.open() as store:
-        assert (await store.claim("meeting")).log.authors == {1: "ada"}
+        assert (await store.claim("meeting")).authors == {1: "ada"}

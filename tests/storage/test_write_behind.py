@@ -9,7 +9,6 @@ from gateway.core.history.event_log import EventLog
 from gateway.limits import Limits
 from gateway.protocol.messages import Retracted, Source
 from gateway.protocol.messages import Settings as Changed
-from gateway.storage.base import History
 from gateway.storage.write_behind import FollowedRoom, RoomWrite, WriteBehind, folded
 from tests.support.typed import current
 
@@ -27,8 +26,8 @@ class Rooms:
 
     def follow(self, name: str = "meeting", events: int = 0) -> FollowedRoom:
         self.made += 1
-        history = History(name, EventLog("e", self.limits))
-        room = self.pending.follow(FollowedRoom(self.made, 0.0, history))
+        log = EventLog("e", self.limits)
+        room = self.pending.follow(FollowedRoom(self.made, 0.0, name, log))
         self.say(room, events)
         return room
 
@@ -42,7 +41,7 @@ class Rooms:
         """Gather the events of one transaction and mark them as written."""
         writes = self.pending.gather(most)
         self.pending.wrote(writes, tuple(self.pending.doomed))
-        return [(one.room.history.name, numbers(one)) for one in writes]
+        return [(one.room.name, numbers(one)) for one in writes]
 
 
 def numbers(write: RoomWrite) -> list[int]:
@@ -182,7 +181,7 @@ def test_released_rooms_are_bounded_and_the_events_of_the_oldest_are_lost() -> N
     for name in "abcd":
         rooms.follow(name, events=0 if name == "b" else 5)
         rooms.pending.release(name)
-    assert [room.history.name for room in rooms.pending.rooms] == ["c", "d"]
+    assert [room.name for room in rooms.pending.rooms] == ["c", "d"]
     assert (rooms.pending.lost, rooms.told) == (5, [5])  # of "b" nothing was
 
 

@@ -99,4 +99,4 @@ async def names(store: SqliteStore) -> list[str]:
         rows = await store._file.db.execute_fetchall("SELECT id, name FROM rooms")
     pending = store._pending
     kept = {name for id, name in rows if id not in pending.doomed}
-    return sorted(kept | {room.history.name for room in pending.rooms})
+    return sorted(kept | {room.name for room in pending.rooms})

@@ -176,8 +176,7 @@ class Fleet:
         """Return the log of a room, None if there is none. Raises `ClientFault` (``busy``)."""
         if (room := self.host.rooms.get(name)) is not None:
             return room.log
-        kept = None if self._store is None else await self._store.load(name)
-        return None if kept is None else kept.log
+        return None if self._store is None else await self._store.load(name)
 
     async def forget(self, name: str, dismiss: Callable[[Room], None]) -> bool:
         """End a room and delete all its data; return whether there was any. The members of a room
@@ -238,9 +237,7 @@ class Fleet:
             except ClientFault:
                 store.release(name)
                 raise
-            history.log.before = history.before
-            history.log.settings = history.settings
-            self._open(name, history.log).empty_since = self.host.now()
+            self._open(name, history).empty_since = self.host.now()
 
     def _make(self, name: str) -> Room:
         """Return a new room. Raises `ClientFault` (``busy``)."""

@@ -43,7 +43,7 @@ async def insert(
     await db.executemany(
         "INSERT INTO rooms (id, name, epoch, began, seen, owner) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",  # a commit may succeed although its caller was cancelled
-        [(room.id, room.history.name, room.log.epoch, room.began, now, owner) for room in rooms],
+        [(room.id, room.name, room.log.epoch, room.began, now, owner) for room in rooms],
     )
 
 
@@ -52,7 +52,7 @@ async def take_over(db: aiosqlite.Connection, room: FollowedRoom, owner: str, no
     await db.execute(
         "UPDATE rooms SET owner = ?, epoch = ?, before_epoch = ?, before_seq = ?, seen = ?"
         " WHERE id = ?",
-        (owner, room.log.epoch, *(room.history.before or (None, None)), now, room.id),
+        (owner, room.log.epoch, *(room.log.before or (None, None)), now, room.id),
     )
 
 

@@ -18,7 +18,6 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -31,7 +30,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage import schema
-from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, History, StoreFault
+from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, StoreFault
 from gateway.storage.sqlite import queries
 from gateway.storage.sqlite.file import COMPLAIN_S, PLACE, DatabaseFile, FaultLog, advice, locked
 from gateway.storage.sqlite.process_lock import ProcessLock
@@ -113,7 +112,7 @@ class SqliteStore:
         self._wall = wall
         self._owner = ProcessLock(self.path)
         self._traces = True  # deleted text may be in the write-ahead log, from before the start too
-        self._claims: dict[str, asyncio.Task[History]] = {}
+        self._claims: dict[str, asyncio.Task[EventLog]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sweep_s = min(SWEEP_S, limits.room_s / 4)
         self._sweep_at = self._wipe_at = 0.0
@@ -183,19 +182,19 @@ class SqliteStore:
 
     # --- rooms ------------------------------------------------------------------------------------
 
-    async def claim(self, name: str) -> History:
-        """Claim a room for this process, return its history, and write later events of its log.
+    async def claim(self, name: str) -> EventLog:
+        """Claim a room for this process, return its log, and write later events of it.
 
-        The history is the same for every caller until `release` or `end`. It is new if there is
+        The log is the same for every caller until `release` or `end`. It is new if there is
         none, if the disk does not answer, and for private rooms. Raises `ClientFault` (``busy``) if
         another process has not released the room within `HANDOVER_S`.
         """
         # Nobody can come back to a private room after a restart, so it is never written.
         if name.startswith(PRIVATE):
-            return self._begin(name).history
+            return self._begin(name).log
         room = self._pending.living.get(name)
         if room is not None:
-            return room.history
+            return room.log
         task = self._claims.get(name)
         if task is None:
             task = self._claims[name] = self._task(self._claim(name))
@@ -203,7 +202,7 @@ class SqliteStore:
         # Other callers may wait for the same task, so a cancelled one must not end it.
         return await asyncio.shield(task)
 
-    async def _claim(self, name: str) -> History:
+    async def _claim(self, name: str) -> EventLog:
         began = attempt = self._clock()
         while True:
             task = self._task(self._take(name))
@@ -229,7 +228,7 @@ class SqliteStore:
                     break
             await asyncio.sleep(POLL_S)
         # A room whose history cannot be read begins without one.
-        return self._pending.follow(self._begin(name)).history
+        return self._pending.follow(self._begin(name)).log
 
     async def _take(self, name: str) -> bool:
         """Follow the room. Return False if it belongs to another process that is alive."""
@@ -257,35 +256,34 @@ class SqliteStore:
         self, db: aiosqlite.Connection, row: schema.RoomRow, crashed: bool
     ) -> FollowedRoom:
         """Take over the room of a row, and return it."""
-        history = await self._read(db, row)
+        log = await self._read(db, row)
         # After a crash it gets another epoch: readers may have received events that were not
         # written, and other events will have their numbers.
         if crashed:
-            before = StreamPosition(row.epoch, history.log.seq)
-            history.log.epoch = secrets.token_hex(4)
-            history = replace(history, before=before)
-        room = FollowedRoom(row.id, row.began, history, history.log.seq)
+            log.before = StreamPosition(log.epoch, log.seq)
+            log.epoch = secrets.token_hex(4)
+        room = FollowedRoom(row.id, row.began, row.name, log, log.seq, settings=log.settings)
         await queries.take_over(db, room, self._owner.name, self._wall())
         return room
 
-    async def _read(self, db: aiosqlite.Connection, row: schema.RoomRow) -> History:
+    async def _read(self, db: aiosqlite.Connection, row: schema.RoomRow) -> EventLog:
         events = await queries.events(db, row.id, self._limits.log)
         now = self._clock()
         # The file has wall-clock times, since monotonic clocks of two processes differ.
         began = now - (self._wall() - row.began)
-        restored, left = await asyncio.to_thread(
+        history, left = await asyncio.to_thread(
             schema.restored, row.epoch, events, began, now, self._limits
         )
         if left:
             log.warning("%s: %d events of a room cannot be restored", self.path, left)
-        before = None
         if row.before_epoch is not None and row.before_seq is not None:
-            before = StreamPosition(row.before_epoch, row.before_seq)
-        return History(row.name, restored, schema.settings(row.settings), before)
+            history.before = StreamPosition(row.before_epoch, row.before_seq)
+        history.settings = schema.settings(row.settings)
+        return history
 
     def _begin(self, name: str) -> FollowedRoom:
-        history = History(name, EventLog(secrets.token_hex(4), self._limits, began=self._clock()))
-        return FollowedRoom(secrets.randbits(62), self._wall(), history)
+        log = EventLog(secrets.token_hex(4), self._limits, began=self._clock())
+        return FollowedRoom(secrets.randbits(62), self._wall(), name, log)
 
     def release(self, name: str) -> None:
         """Release a room, so that another process may claim it once it is written."""
@@ -323,12 +321,12 @@ class SqliteStore:
             return await queries.key(db, SIGNING, secrets.token_bytes(KEY_BYTES))
 
     @_reported
-    async def load(self, name: str) -> History | None:
-        """Return a room's history for reading, or the newest kept one's."""
+    async def load(self, name: str) -> EventLog | None:
+        """Return a room's log for reading, or the newest kept one's."""
         # The log in memory is newer than the file.
         room = self._pending.find(name)
         if room is not None:
-            return replace(room.history, settings=room.settings)
+            return room.log
         async with self._file.turn:
             db = self._file.db
             for row in await queries.readable(db, name, self._keep_s, self._wall()):

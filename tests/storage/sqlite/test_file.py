@@ -32,7 +32,7 @@ async def test_a_file_that_is_no_database_is_refused(disk: Disk) -> None:
 @pytest.mark.parametrize("at", [100, 4096, 20_480])
 async def test_a_damaged_file_is_refused(disk: Disk, at: int) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, times=500)
+        disk.say(await store.claim("meeting"), times=500)
     with disk.path.open("r+b") as file:
         file.seek(at)
         file.write(b"\xff" * 3000)
@@ -45,7 +45,7 @@ async def test_damage_found_later_only_costs_the_room_its_history(
     monkeypatch.setattr(database, "CHECK_BYTES", 0)  # as if the file were large
 
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, times=500)
+        disk.say(await store.claim("meeting"), times=500)
     with disk.path.open("r+b") as file:
         file.seek(20_480)
         file.write(b"\xff" * 30_000)
@@ -53,7 +53,7 @@ async def test_damage_found_later_only_costs_the_room_its_history(
         with pytest.raises(StoreFault) as fault:
             await store.load("meeting")
         assert "Move it away" in str(fault.value.hint)
-        assert len((await store.claim("meeting")).log) == 0
+        assert len(await store.claim("meeting")) == 0
         assert "Move it away" in caplog.text
 
 
@@ -80,11 +80,11 @@ async def test_an_older_schema_is_migrated_with_its_content(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log)
+        disk.say(await store.claim("meeting"))
     later = (*schema.MIGRATIONS, ("ALTER TABLE rooms ADD COLUMN colour TEXT",))
     monkeypatch.setattr(schema, "MIGRATIONS", later)
     async with disk.open() as store:
-        assert texts((await store.claim("meeting")).log) == ["good morning"]
+        assert texts(await store.claim("meeting")) == ["good morning"]
     assert disk.sql("SELECT colour FROM rooms") == [(None,)]
     assert disk.sql("PRAGMA user_version") == [(4,)]
 

@@ -81,20 +81,20 @@ async def test_a_room_continues_after_a_restart(disk: Disk) -> None:
     async with disk.open() as store:
         before = await store.claim("meeting")
         disk.time.wall += 60
-        disk.say(before.log, times=3)
+        disk.say(before, times=3)
     disk.time.wall += 30
     disk.time.restart()
     async with disk.open() as store:
         after = await store.claim("meeting")
-        assert after.log is not before.log
-        assert (after.log.epoch, after.log.seq) == (before.log.epoch, 3)
+        assert after is not before
+        assert (after.epoch, after.seq) == (before.epoch, 3)
         assert after.before is None
-        assert after.log.entries() == before.log.entries()
-        disk.say(after.log, "good night")
-        assert after.log.entries()[-1].at == 90
+        assert after.entries() == before.entries()
+        disk.say(after, "good night")
+        assert after.entries()[-1].at == 90
         assert store.behind == 1
     async with disk.open() as store:
-        assert (await store.claim("meeting")).log.entries() == after.log.entries()
+        assert (await store.claim("meeting")).entries() == after.entries()
 
 
 async def test_every_caller_gets_the_same_history_while_the_room_is_open(disk: Disk) -> None:
@@ -102,28 +102,28 @@ async def test_every_caller_gets_the_same_history_while_the_room_is_open(disk: D
         one, two = await asyncio.gather(store.claim("meeting"), store.claim("meeting"))
         assert one is two
         assert await store.claim("meeting") is one
-        disk.say(one.log)
+        disk.say(one)
         loaded = await store.load("meeting")
-        assert loaded is not None and loaded.log is one.log
+        assert loaded is not None and loaded is one
 
 
 async def test_a_released_room_can_be_claimed_again_with_its_whole_history(disk: Disk) -> None:
     async with disk.open() as store:
         one = await store.claim("meeting")
-        disk.say(one.log)
+        disk.say(one)
         store.release("meeting")
         two = await store.claim("meeting")
-        assert (two.log.epoch, texts(two.log)) == (one.log.epoch, ["good morning"])
+        assert (two.epoch, texts(two)) == (one.epoch, ["good morning"])
 
 
 async def test_a_restored_log_and_the_file_have_the_bounds_of_this_process(
     disk: Disk,
 ) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, times=20)
+        disk.say(await store.claim("meeting"), times=20)
     disk.limits = Limits(log=5)
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         assert [entry.event.seq for entry in log.entries()] == [16, 17, 18, 19, 20]
         assert log.since(14) is None
         disk.say(log)
@@ -134,7 +134,7 @@ async def test_settings_outlive_their_events(disk: Disk) -> None:
     disk.limits = Limits(log=2)
 
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         for change in (
             Changed(seq=1, version=1, context="a court", speaker="Ana", session="s1"),
             Changed(seq=2, version=2, glossary={"a": "b"}, style="formal"),
@@ -152,20 +152,20 @@ async def test_a_wall_clock_set_back_does_not_make_times_in_the_room_go_back(
     disk: Disk,
 ) -> None:
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         disk.time.wall += 500
         disk.say(log)
     disk.time.wall -= 300
     disk.time.restart()
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         disk.say(log)
         assert [entry.at for entry in log.entries()] == [500, 500]
 
 
 async def test_only_the_owner_can_read_the_file(disk: Disk) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log)
+        disk.say(await store.claim("meeting"))
         await store.flush()
         for path in (disk.path, disk.path.with_name("rooms.db-wal")):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -178,7 +178,7 @@ async def test_a_long_backlog_is_written_in_several_transactions(
     monkeypatch.setattr(module, "BATCH", 7)
 
     async with disk.open() as store:
-        logs = {name: (await store.claim(name)).log for name in "abcde"}
+        logs = {name: await store.claim(name) for name in "abcde"}
         for name, log in logs.items():
             disk.say(log, times=10)
             if name in "bd":

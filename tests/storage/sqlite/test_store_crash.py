@@ -26,19 +26,19 @@ async def test_after_a_crash_the_room_has_a_new_epoch_with_the_written_events(
 ) -> None:
     async with disk.open() as store:
         first = await store.claim("meeting")
-        disk.say(first.log, "written", times=3)
+        disk.say(first, "written", times=3)
         await store.flush()
-        disk.say(first.log, "seen by readers, and lost", times=2)
+        disk.say(first, "seen by readers, and lost", times=2)
         await crash(store)
     async with disk.open() as store:
         second = await store.claim("meeting")
-        assert texts(second.log) == ["written"] * 3
-        assert second.log.seq == 3
-        assert second.log.epoch != first.log.epoch
-        assert second.before == StreamPosition(first.log.epoch, 3)
+        assert texts(second) == ["written"] * 3
+        assert second.seq == 3
+        assert second.epoch != first.epoch
+        assert second.before == StreamPosition(first.epoch, 3)
     async with disk.open() as store:
         third = await store.claim("meeting")
-        assert (third.log.epoch, third.before) == (second.log.epoch, second.before)
+        assert (third.epoch, third.before) == (second.epoch, second.before)
 
 
 WRITE = """
@@ -51,7 +51,7 @@ from gateway.storage.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(Path(sys.argv[1]), Limits())
     await store.open()
-    logs = [(await store.claim(f"room {n}")).log for n in range(5)]
+    logs = [await store.claim(f"room {n}") for n in range(5)]
     for turn in itertools.count():
         for log in logs:
             seq = log.seq + 1
@@ -82,7 +82,7 @@ def test_kill_9_while_writing_loses_no_written_event(disk: Disk, reports: int) -
     async def main() -> None:
         async with disk.open() as store:
             for n in range(5):
-                log = (await store.claim(f"room {n}")).log
+                log = await store.claim(f"room {n}")
                 events = log.since(0)
                 assert events is not None and log.seq >= written
                 for number, event in enumerate(events, start=1):
@@ -119,7 +119,7 @@ async def test_after_any_sequence_of_faults_a_room_has_exactly_the_written_event
         for count, (what, room, times) in enumerate(steps):
             match what:
                 case "say":
-                    log = (await store.claim(room)).log
+                    log = await store.claim(room)
                     found = texts(log)
                     known = said.setdefault(room, [])
                     assert len(found) >= sure.setdefault(room, 0)

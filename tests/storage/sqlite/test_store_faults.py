@@ -34,7 +34,7 @@ async def test_while_the_file_is_locked_rooms_continue_and_the_log_gives_advice_
         monkeypatch.setattr(module, name, 0.001)
 
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         with contextlib.closing(sqlite3.connect(disk.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             disk.say(log, SECRET, times=3)
@@ -46,7 +46,7 @@ async def test_while_the_file_is_locked_rooms_continue_and_the_log_gives_advice_
             while not claim.done():
                 disk.time.wall += 1
                 await asyncio.wait({claim}, timeout=0.01)
-            disk.say(claim.result().log)
+            disk.say(claim.result())
             assert store.behind == 4
             assert (await names(store)) == ["meeting", "new"]
             with pytest.raises(StoreFault, match="locked"):
@@ -68,7 +68,7 @@ async def test_a_lock_before_the_file_could_be_read_does_not_shorten_the_next_wa
     answers: list[sqlite3.Error | bool] = [lock, False, lock]
 
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log)
+        disk.say(await store.claim("meeting"))
     async with disk.open() as store:
         take = store._take
 
@@ -82,7 +82,7 @@ async def test_a_lock_before_the_file_could_be_read_does_not_shorten_the_next_wa
             return answer
 
         monkeypatch.setattr(store, "_take", taken)
-        assert texts((await store.claim("meeting")).log) == ["good morning"]
+        assert texts(await store.claim("meeting")) == ["good morning"]
 
 
 async def test_a_room_waits_for_a_locked_disk_no_longer_than_its_bound(
@@ -112,7 +112,7 @@ async def test_events_dropped_before_they_are_written_are_counted_and_logged(
     monkeypatch.setattr(file, "BUSY_S", 0)
 
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         disk.say(log, times=4)
         await store.flush()
         disk.say(log, times=16)
@@ -127,27 +127,27 @@ async def test_events_dropped_before_they_are_written_are_counted_and_logged(
         assert "\ngateway_store_behind 0.0\n" in shown
         assert "\ngateway_store_lost_total 6.0\n" in shown
     async with disk.open() as store:
-        assert (await store.claim("meeting")).log.entries() == log.entries()
+        assert (await store.claim("meeting")).entries() == log.entries()
 
 
 async def test_with_a_full_disk_rooms_continue_and_are_written_once_there_is_space(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         await store._file.db.execute_fetchall("PRAGMA max_page_count = 10")
         disk.say(log, "x" * 1000, times=100)
         with pytest.raises(StoreFault) as fault:
             await store.flush()
         assert fault.value.hint == "The disk is full: make room on it."
         assert store.behind == 100
-        disk.say((await store.claim("new")).log)
+        disk.say(await store.claim("new"))
         await store._file.db.execute_fetchall("PRAGMA max_page_count = 1000000")
         await store.flush()
         assert (store.behind, store.lost) == (0, 0)
     async with disk.open() as store:
-        assert (await store.claim("meeting")).log.entries() == log.entries()
-        assert len((await store.claim("new")).log) == 1
+        assert (await store.claim("meeting")).entries() == log.entries()
+        assert len(await store.claim("new")) == 1
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -156,7 +156,7 @@ async def test_a_file_that_is_deleted_or_replaced_is_noticed_and_written_once_it
 ) -> None:
     aside = disk.path.with_name("aside.db")
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         disk.say(log)
         await store.flush()
         disk.path.rename(aside)
@@ -171,7 +171,7 @@ async def test_a_file_that_is_deleted_or_replaced_is_noticed_and_written_once_it
         aside.replace(disk.path)
         await until(lambda: store.behind == 0)
     async with disk.open() as store:
-        assert (await store.claim("meeting")).log.entries() == log.entries()
+        assert (await store.claim("meeting")).entries() == log.entries()
 
 
 async def test_a_deleted_file_is_noticed_without_anything_to_write(disk: Disk) -> None:
@@ -189,14 +189,14 @@ async def test_a_hanging_disk_delays_neither_rooms_nor_the_end_for_long(
     monkeypatch.setattr(file, "BUSY_S", 1)
 
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         with contextlib.closing(sqlite3.connect(disk.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")  # BUSY_S is longer than the patience of all
             for name in ("CLAIM_S", "CLOSE_S", "COMPLAIN_S"):
                 monkeypatch.setattr(module, name, 0.01)
             monkeypatch.setattr(file, "CLOSE_S", 0.01)
             disk.say(log, times=3)
-            disk.say((await store.claim("new")).log)
+            disk.say(await store.claim("new"))
             await until(lambda: "does not answer" in caplog.text)
             await store.close()
         assert store.lost == 4
@@ -212,7 +212,7 @@ async def test_close_waits_for_a_lock_that_is_released(
     monkeypatch.setattr(module, "POLL_S", 0.001)
 
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         with contextlib.closing(sqlite3.connect(disk.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             disk.say(log)
@@ -229,7 +229,7 @@ async def test_released_rooms_are_bounded_while_the_disk_fails(
     disk.limits = Limits(rooms=2)
 
     async with disk.open() as store:
-        logs = {name: (await store.claim(name)).log for name in "abcd"}
+        logs = {name: await store.claim(name) for name in "abcd"}
         for name, log in logs.items():
             disk.say(log, times=5)
             store.release(name)

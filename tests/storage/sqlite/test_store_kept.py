@@ -21,7 +21,7 @@ from tests.support.live import until
 
 async def test_a_private_room_is_never_written(disk: Disk) -> None:
     async with disk.open() as store:
-        log = (await store.claim("~1f2e3d")).log
+        log = await store.claim("~1f2e3d")
         disk.say(log, SECRET)
         await store.flush()
         assert (store.behind, await names(store)) == (0, [])
@@ -33,8 +33,8 @@ async def test_a_private_room_is_never_written(disk: Disk) -> None:
 
 async def test_an_ended_room_is_deleted_down_to_its_bytes(disk: Disk) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("zork")).log, SECRET, times=50)
-        disk.say((await store.claim("other")).log, times=50)
+        disk.say(await store.claim("zork"), SECRET, times=50)
+        disk.say(await store.claim("other"), times=50)
         await store.flush()
         assert disk.has(SECRET)
         store.end("zork")
@@ -42,17 +42,17 @@ async def test_an_ended_room_is_deleted_down_to_its_bytes(disk: Disk) -> None:
         assert await store.load("zork") is None
         await store.flush()
         assert not disk.has(SECRET) and not disk.has("zork")
-        assert len((await store.claim("zork")).log) == 0
+        assert len(await store.claim("zork")) == 0
 
 
 async def test_a_room_that_ends_before_it_is_written_leaves_no_trace(disk: Disk) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, SECRET)
+        disk.say(await store.claim("meeting"), SECRET)
         store.end("meeting")
-        disk.say((await store.claim("meeting")).log, "afresh")
+        disk.say(await store.claim("meeting"), "afresh")
     assert not disk.has(SECRET)
     async with disk.open() as store:
-        assert texts((await store.claim("meeting")).log) == ["afresh"]
+        assert texts(await store.claim("meeting")) == ["afresh"]
 
 
 async def test_forgotten_text_is_erased_from_every_page_of_the_file(disk: Disk) -> None:
@@ -62,7 +62,7 @@ async def test_forgotten_text_is_erased_from_every_page_of_the_file(disk: Disk) 
     async with disk.open() as store:
         for turn in range(6):
             for room in range(12):
-                log = (await store.claim(f"room{room}of{turn % 3}")).log
+                log = await store.claim(f"room{room}of{turn % 3}")
                 for length in range(1, 80, 3):
                     mark = f"mark{room}of{turn % 3}end"
                     disk.say(log, mark + "y" * (length * (room + 1)) + mark)
@@ -81,9 +81,9 @@ async def test_forget_removes_all_histories_and_tells_whether_there_were_any(
 
     async with disk.open() as store:
         for _ in range(2):
-            disk.say((await store.claim("meeting")).log, SECRET)
+            disk.say(await store.claim("meeting"), SECRET)
             store.end("meeting")
-        disk.say((await store.claim("meeting")).log, SECRET)
+        disk.say(await store.claim("meeting"), SECRET)
         await store.flush()
         assert disk.sql("SELECT count(*) FROM rooms") == [(3,)]
         assert await store.forget("meeting")
@@ -95,7 +95,7 @@ async def test_forget_removes_all_histories_and_tells_whether_there_were_any(
 
 async def test_a_forgotten_room_is_no_longer_written(disk: Disk) -> None:
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         disk.say(log, SECRET)
         assert await store.forget("meeting")
         disk.say(log, SECRET)
@@ -106,7 +106,7 @@ async def test_a_forgotten_room_is_no_longer_written(disk: Disk) -> None:
 
 async def test_text_of_withdrawn_utterances_is_erased_from_the_file(disk: Disk) -> None:
     async with disk.open() as store:
-        log = (await store.claim("meeting")).log
+        log = await store.claim("meeting")
         disk.say(log, SECRET)
         disk.say(log, "stays")
         await store.flush()
@@ -118,7 +118,7 @@ async def test_text_of_withdrawn_utterances_is_erased_from_the_file(disk: Disk) 
         await store.flush()
         assert not disk.has(SECRET)
     async with disk.open() as store:
-        restored = (await store.claim("meeting")).log
+        restored = await store.claim("meeting")
         assert restored.entries() == log.entries()
         assert texts(restored) == ["", "stays", ""]
 
@@ -130,15 +130,15 @@ async def test_an_ended_room_is_kept_for_reading_but_not_continued(
 
     async with disk.open() as store:
         old = await store.claim("meeting")
-        disk.say(old.log)
+        disk.say(old)
         store.end("meeting")
         loaded = await store.load("meeting")
-        assert loaded is not None and loaded.log is old.log
+        assert loaded is not None and loaded is old
         await store.flush()
         loaded = await store.load("meeting")
-        assert loaded is not None and loaded.log.entries() == old.log.entries()
+        assert loaded is not None and loaded.entries() == old.entries()
         new = await store.claim("meeting")
-        assert new.log.epoch != old.log.epoch and len(new.log) == 0
+        assert new.epoch != old.epoch and len(new) == 0
         store.end("meeting")
         assert await names(store) == ["meeting"]
         disk.time.wall += 3601
@@ -155,7 +155,7 @@ async def test_after_a_restart_a_room_ends_a_fixed_time_after_it_was_last_seen(
     disk: Disk, clean: bool
 ) -> None:
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, SECRET)
+        disk.say(await store.claim("meeting"), SECRET)
         await store.flush()
         disk.time.wall += disk.limits.room_s + 1
         await store.flush()  # a pause in a meeting is no end of it
@@ -164,7 +164,7 @@ async def test_after_a_restart_a_room_ends_a_fixed_time_after_it_was_last_seen(
     async with disk.open() as store:
         assert await names(store) == ["meeting"]
         disk.time.wall += 2
-        assert len((await store.claim("meeting")).log) == 0
+        assert len(await store.claim("meeting")) == 0
         await store.flush()
     async with disk.open() as store:
         assert await names(store) == ["meeting"]  # the new one
@@ -181,7 +181,7 @@ async def test_text_is_erased_later_if_another_program_reads_the_file(
     monkeypatch.setattr(file, "BUSY_S", 0)
 
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, SECRET)
+        disk.say(await store.claim("meeting"), SECRET)
         await store.flush()
         with contextlib.closing(sqlite3.connect(disk.path)) as reader:
             reader.execute("BEGIN")
@@ -201,7 +201,7 @@ async def test_forget_waits_for_other_readers_of_the_file(
     monkeypatch.setattr(module, "POLL_S", 0)
 
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log, SECRET)
+        disk.say(await store.claim("meeting"), SECRET)
         await store.flush()
         with contextlib.closing(sqlite3.connect(disk.path)) as reader:
             reader.execute("BEGIN")
@@ -218,5 +218,5 @@ async def test_the_log_contains_no_text_that_is_written(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         async with disk.open() as store:
-            disk.say((await store.claim("meeting")).log, SECRET)
+            disk.say(await store.claim("meeting"), SECRET)
     assert SECRET not in caplog.text

@@ -25,15 +25,15 @@ async def test_a_room_passes_from_one_process_to_the_next_with_all_events(
 ) -> None:
     async with disk.open() as old, disk.open() as new:
         before = await old.claim("meeting")
-        disk.say(before.log)
+        disk.say(before)
         claim = asyncio.create_task(new.claim("meeting"))
-        disk.say((await new.claim("other")).log)  # is not held up
-        disk.say(before.log, "the last caption")
+        disk.say(await new.claim("other"))  # is not held up
+        disk.say(before, "the last caption")
         assert not claim.done()
         old.release("meeting")
         after = await claim
-        assert (after.log.epoch, after.before) == (before.log.epoch, None)
-        assert texts(after.log) == ["good morning", "the last caption"]
+        assert (after.epoch, after.before) == (before.epoch, None)
+        assert texts(after) == ["good morning", "the last caption"]
 
 
 async def test_close_releases_all_rooms(disk: Disk) -> None:
@@ -41,11 +41,11 @@ async def test_close_releases_all_rooms(disk: Disk) -> None:
         old = disk.store()
         await old.open()
         for name in "abc":
-            disk.say((await old.claim(name)).log)
+            disk.say(await old.claim(name))
         claims = [asyncio.create_task(new.claim(name)) for name in "abc"]
         await old.close()
         for claim in claims:
-            assert texts((await claim).log) == ["good morning"]
+            assert texts(await claim) == ["good morning"]
 
 
 async def test_a_room_that_is_not_released_is_busy(
@@ -54,7 +54,7 @@ async def test_a_room_that_is_not_released_is_busy(
     monkeypatch.setattr(module, "HANDOVER_S", 0)
 
     async with disk.open() as one, disk.open() as two:
-        log = (await one.claim("meeting")).log
+        log = await one.claim("meeting")
         disk.say(log)
         with pytest.raises(ClientFault) as refused:
             await two.claim("meeting")
@@ -63,15 +63,15 @@ async def test_a_room_that_is_not_released_is_busy(
         disk.time.wall += disk.limits.room_s + 1
         await two.flush()  # it looks for rooms that have ended; this one's process lives
         loaded = await two.load("meeting")
-        assert loaded is not None and loaded.log.entries() == log.entries()
+        assert loaded is not None and loaded.entries() == log.entries()
 
 
 async def test_another_process_can_forget_a_room(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with disk.open() as one, disk.open() as two:
-        log = (await one.claim("meeting")).log
-        other = (await one.claim("other")).log
+        log = await one.claim("meeting")
+        other = await one.claim("other")
         disk.say(log, SECRET)
         await one.flush()
         assert await two.forget("meeting")
@@ -100,7 +100,7 @@ async def main(path, who, turns):
     await store.open()
     for turn in range(int(turns)):
         for name in ("shared", who):
-            log = (await store.claim(name)).log
+            log = await store.claim(name)
             seq = log.seq + 1
             event = Source(seq=seq, id=f"{who}-{turn}", rev=1, ord=seq, lang="en", text=who)
             log.append(event, time.monotonic())
@@ -123,7 +123,7 @@ def test_processes_that_share_a_file_neither_lose_nor_overwrite_anything(disk: D
     disk.time.wall = time.time()
 
     async def said(store: SqliteStore, room: str) -> list[str]:
-        events = (await store.claim(room)).log.since(0)
+        events = (await store.claim(room)).since(0)
         assert events is not None
         return [event.id for event in events if isinstance(event, Source)]
 
@@ -159,7 +159,7 @@ async def test_a_file_that_another_process_creates_meanwhile_is_a_store(
 
     monkeypatch.setattr(aiosqlite.Connection, "execute_fetchall", create_after_the_first)
     async with disk.open() as store:
-        disk.say((await store.claim("meeting")).log)
+        disk.say(await store.claim("meeting"))
 
 
 async def test_a_cancelled_caller_leaves_a_complete_claim(disk: Disk) -> None:
@@ -172,6 +172,6 @@ async def test_a_cancelled_caller_leaves_a_complete_claim(disk: Disk) -> None:
             await asyncio.wait([caller])
         await store.flush()
         for turn in range(30):
-            disk.say((await store.claim(f"room {turn}")).log)
+            disk.say(await store.claim(f"room {turn}"))
     assert disk.sql("SELECT count(*) FROM rooms") == [(30,)]
     assert disk.sql("SELECT count(*) FROM events") == [(30,)]
