@@ -353,7 +353,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[int, int, Any])
 
 
 def unpack(data: bytes) -> Message:
-    """Return the message of a feed. Raises `ValueError`, as `msgspec.MsgspecError` is."""
+    """Return the message of a feed. Raises `ValueError`, as `msgspec.DecodeError` is."""
     fence, seq, payload = _decoder.decode(data)
     if isinstance(payload, str):  # Lua makes no difference between text and bytes
         payload = payload.encode()
