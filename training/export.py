@@ -3,7 +3,8 @@
     python -m training.export WORK TARGET [--checkpoint checkpoint.pt ...] [--raw]
 
 Of several checkpoints, runs with other seeds from one beginning, the mean of the weights is written
-(https://arxiv.org/abs/2203.05482).
+(https://arxiv.org/abs/2203.05482). A model directory stands for a checkpoint of its weights: the
+mean of a run and of the model that it began with often is better than either.
 
 Each matrix is int8 with one float32 scale a row beside it (``<name>_scale``), which is the grid
 that CTranslate2 rounds to anyway; vectors are float16.
@@ -12,6 +13,7 @@ that CTranslate2 rounds to anyway; vectors are float16.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -33,14 +35,19 @@ def main() -> None:
     parser.add_argument("--checkpoint", nargs="+", default=["checkpoint.pt"])
     parser.add_argument("--raw", action="store_true", help="not the average of the weights")
     options = parser.parse_args()
-    states = [
-        torch.load(options.work / name, map_location="cpu", weights_only=True)
-        for name in options.checkpoint
-    ]
+    states = [loaded(options.work / name) for name in options.checkpoint]
     options.target.mkdir(parents=True, exist_ok=True)
     tensors = mean([weights(state, options.raw) for state in states])
     write(tensors, Shape(**states[0]["shape"]), options.target)
     shutil.copyfile(options.work / TOKENIZER, options.target / TOKENIZER)
+
+
+def loaded(path: Path) -> dict[str, Any]:
+    """Return a checkpoint, or the weights of a model directory as one."""
+    if not path.is_dir():
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    model = opened(path)
+    return {"average": model.state_dict(), "shape": dataclasses.asdict(model.shape)}
 
 
 def weights(state: Mapping[str, Any], raw: bool = False) -> dict[str, Tensor]:

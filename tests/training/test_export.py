@@ -34,3 +34,24 @@ def test_of_several_checkpoints_the_mean_of_the_weights_is_written(
         mean = (states[0][name] + states[1][name]) / 2
         step = mean.abs().amax(-1, keepdim=True) / 127
         assert ((weight - mean).abs() <= step).all(), name
+
+
+@pytest.mark.vllm
+def test_a_model_directory_stands_for_a_checkpoint_of_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from training import export
+    from training.model import Llama, Shape
+
+    shape = Shape(vocabulary=64, width=32, layers=1, heads=2, inner=48)
+    (tmp_path / prepare.TOKENIZER).write_text("{}")
+    export.write(Llama(shape).state_dict(), shape, tmp_path / "model")
+    target = tmp_path / "made"
+    arguments = ["export", str(tmp_path), str(target), "--checkpoint", "model", "model"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    export.main()
+    before, after = (export.opened(tmp_path / name).state_dict() for name in ("model", "made"))
+    for name, weight in before.items():
+        torch.testing.assert_close(after[name], weight)
