@@ -26,6 +26,9 @@ Request = TypeVar("Request", Say, Edit, Set)
 """Requests with personal text."""
 
 _BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
+_REORDERING = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF"))
+"""Explicit embeddings and overrides of the direction (UAX #9), by which a name or a text can turn
+what others see beside it around. Isolates and marks stay: they say no more than their own text."""
 
 PAIRS = 4_096
 """Most language pairs that are checked for a list of the impossible ones: 64 by 64 languages."""
@@ -99,7 +102,7 @@ class SpokenLanguage:
 
 
 def clean(text: str) -> str:
-    """Return a text in NFC, without control characters and outer white space. Returns "" if no
+    """Return a text in NFC, as `printable` writes it, without outer white space. Returns "" if no
     visible character is left.
     """
     if not text.isascii():
@@ -112,8 +115,15 @@ def clean(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, line separators and lone surrogates by spaces."""
-    return "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
+    """Replace control characters, line separators, lone surrogates and overrides of the direction
+    by spaces.
+    """
+    return "".join(" " if _blank(c) else c for c in text)
+
+
+def _blank(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category in _BLANK or unicodedata.bidirectional(character) in _REORDERING
 
 
 def said(text: str, most: int) -> str:

@@ -60,6 +60,8 @@ def test_a_lone_surrogate_in_a_typed_line_is_nothing_to_say() -> None:
         ("cafe\u0301", "caf\u00e9"),
         ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
         ("line\u2028paragraph\u2029", "line paragraph"),
+        ("\u202enna\u202c is here", "nna  is here"),
+        ("\u2067שלום\u2069", "\u2067שלום\u2069"),
         ("!", "!"),
         ("\u0301", "\u0301"),
     ],
