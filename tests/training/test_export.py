@@ -47,6 +47,7 @@ def test_a_model_directory_stands_for_a_checkpoint_of_its_weights(
 
     shape = Shape(vocabulary=64, width=32, layers=1, heads=2, inner=48)
     (tmp_path / prepare.TOKENIZER).write_text("{}")
+    (tmp_path / "model").mkdir()
     export.write(Llama(shape).state_dict(), shape, tmp_path / "model")
     target = tmp_path / "made"
     arguments = ["export", str(tmp_path), str(target), "--checkpoint", "model", "model"]
