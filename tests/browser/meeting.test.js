@@ -53,12 +53,16 @@ test("what is typed before the page can tell languages apart is shown once it ca
     prepare: (fresh) => Promise.all([fresh.clock.install(), fresh.route("**/speech/writing.js", load)]),
   }));
   const reader = await connected(await open(environment, `/?room=${room}&role=view&to=de`));
+  await page.press("#line", "Enter"); // nothing is typed yet, so nothing is said
   await page.locator("#line").pressSequentially("we meet again on Thursday ");
   const route = await asked;
   await page.clock.fastForward(1000); // an unfinished text would be sent by now
   assert.equal(await reader.locator(".row").count(), 0);
   await route.continue();
   await reader.locator(".row .speaker", { hasText: "Ann" }).waitFor();
+  assert.equal(await reader.locator(".source").innerText(), "");
+  await page.press("#line", "Enter");
+  await hasCaption(reader, "de", "[de] we meet again on Thursday");
   assert.deepEqual(page.faults, []);
 });
 

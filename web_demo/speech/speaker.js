@@ -78,7 +78,9 @@ export class SpeakerName {
         onChange(this.value);
       });
       field.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" && !event.isComposing) document.querySelector("#line").focus();
+        if (event.key !== "Enter" || event.isComposing) return;
+        event.preventDefault(); // else the same key would submit the line that has the focus then
+        document.querySelector("#line").focus();
       });
     }
   }

@@ -48,10 +48,11 @@ export class TextInput {
     });
     document.querySelector("#line-form").addEventListener("submit", async (event) => {
       event.preventDefault();
+      const { value } = this.#field;
       await this.#loadWriting();
       this.#showNote();
       if (this.#asked) this.#note.querySelector("button").focus();
-      else this.#submit();
+      else this.#submit(value);
     });
   }
 
@@ -87,14 +88,19 @@ export class TextInput {
     return this.#writing;
   }
 
-  #submit() {
+  /** Send what was typed when the form was submitted. What came after it, and what could not be sent, stays. */
+  #submit(typed) {
     clearTimeout(this.#timer);
     this.#timer = 0;
-    const parts = splitText(this.#field.value, this.#limit);
+    const { value } = this.#field;
+    const said = value.startsWith(typed) ? typed : value;
+    const rest = value.slice(said.length);
+    const parts = splitText(said, this.#limit);
     if (parts.length) this.#sure = true;
     while (parts.length && this.#send(parts[0], true)) parts.shift();
-    this.#field.value = parts.join(" "); // text that could not be sent stays
+    this.#field.value = parts.join(" ") + rest;
     this.#showNote();
+    if (rest) this.#sendPartialSoon();
   }
 
   #showNote() {
