@@ -4,7 +4,7 @@
 
 Of several checkpoints, runs with other seeds from one beginning, the mean of the weights is written
 (https://arxiv.org/abs/2203.05482). A model directory stands for a checkpoint of its weights: the
-mean of a run and of the model that it began with often is better than either.
+mean of a run and of the model that it began with can be better than either.
 
 Each matrix is int8 with one float32 scale a row beside it (``<name>_scale``), which is the grid
 that CTranslate2 rounds to anyway; vectors are float16.
@@ -47,7 +47,8 @@ def loaded(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     model = opened(path)
-    return {"average": model.state_dict(), "shape": dataclasses.asdict(model.shape)}
+    state = model.state_dict()
+    return {"model": state, "average": state, "shape": dataclasses.asdict(model.shape)}
 
 
 def weights(state: Mapping[str, Any], raw: bool = False) -> dict[str, Tensor]:
